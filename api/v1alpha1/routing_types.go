@@ -1,0 +1,79 @@
+package v1alpha1
+
+// RoutingPolicy chooses the worker of a request.
+//
+// +kubebuilder:validation:Enum=PowerOfTwo;RoundRobin
+type RoutingPolicy string
+
+const (
+	// PolicyPowerOfTwo takes the less loaded of two random ranks.
+	PolicyPowerOfTwo RoutingPolicy = "PowerOfTwo"
+	// PolicyRoundRobin takes the ranks in turn.
+	PolicyRoundRobin RoutingPolicy = "RoundRobin"
+)
+
+// RoutingSpec says how requests reach workers.
+//
+// +kubebuilder:validation:XValidation:rule="self.staleRequestTimeoutSeconds >= self.requestTimeoutSeconds",message="staleRequestTimeoutSeconds must be at least requestTimeoutSeconds",fieldPath=".staleRequestTimeoutSeconds"
+type RoutingSpec struct {
+	// policy chooses the worker of a request.
+	// +optional
+	// +kubebuilder:default=PowerOfTwo
+	Policy RoutingPolicy `json:"policy,omitempty"`
+
+	// requestTimeoutSeconds bounds a request; of a stream, its time to the first
+	// byte.
+	// +optional
+	// +kubebuilder:default=600
+	// +kubebuilder:validation:Minimum=1
+	// +kubebuilder:validation:Maximum=86400
+	RequestTimeoutSeconds int32 `json:"requestTimeoutSeconds,omitempty"`
+
+	// staleRequestTimeoutSeconds ends any request or stream that is older.
+	// +optional
+	// +kubebuilder:default=1800
+	// +kubebuilder:validation:Minimum=1
+	// +kubebuilder:validation:Maximum=172800
+	StaleRequestTimeoutSeconds int32 `json:"staleRequestTimeoutSeconds,omitempty"`
+
+	// circuitBreaker takes a failing worker out of rotation for a while.
+	// +optional
+	// +kubebuilder:default={}
+	CircuitBreaker CircuitBreakerSpec `json:"circuitBreaker,omitzero"`
+
+	// maxConcurrentRequests bounds the requests a replica works on; more get 503.
+	// Unset means no limit.
+	// +optional
+	// +kubebuilder:validation:Minimum=1
+	// +kubebuilder:validation:Maximum=1000000
+	MaxConcurrentRequests *int32 `json:"maxConcurrentRequests,omitempty"`
+
+	// extraArgs are added to the router's command line, one --flag=value each.
+	// Flags that a field or the operator sets are refused.
+	// +optional
+	// +listType=atomic
+	// +kubebuilder:validation:MaxItems=32
+	// +kubebuilder:validation:items:MinLength=3
+	// +kubebuilder:validation:items:MaxLength=256
+	// +kubebuilder:validation:XValidation:rule="self.all(a, a.matches('^--[a-z][a-z0-9-]*(=|$)'))",message="each of extraArgs must be one --flag or --flag=value"
+	// +kubebuilder:validation:XValidation:rule="!self.exists(a, a.matches('^--(no-)?(kv-|admin-|hash-seed-file|host|port|selector|service-discovery|token-dir|worker|shutdown-|model-id|policy|request-timeout-secs|stale-request-timeout-secs|cb-|max-concurrent-requests|kubeconfig)'))",message="extraArgs must not set a flag that the operator or a field owns: --kv-*, --admin-*, --host, --port, --selector, --service-discovery*, --token-dir, --worker*, --shutdown-*, --hash-seed-file, --model-id, --policy*, --request-timeout-secs, --stale-request-timeout-secs, --cb-*, --max-concurrent-requests, --kubeconfig"
+	ExtraArgs []string `json:"extraArgs,omitempty"`
+}
+
+// CircuitBreakerSpec takes a failing worker out of rotation for a while.
+type CircuitBreakerSpec struct {
+	// failureThreshold is the number of consecutive failures that opens the
+	// breaker. 4xx, 429 and 503 are not failures.
+	// +optional
+	// +kubebuilder:default=5
+	// +kubebuilder:validation:Minimum=1
+	// +kubebuilder:validation:Maximum=1000
+	FailureThreshold int32 `json:"failureThreshold,omitempty"`
+
+	// coolDownSeconds is the time until one request may probe the worker again.
+	// +optional
+	// +kubebuilder:default=30
+	// +kubebuilder:validation:Minimum=1
+	// +kubebuilder:validation:Maximum=3600
+	CoolDownSeconds int32 `json:"coolDownSeconds,omitempty"`
+}

@@ -1,0 +1,14 @@
+#!/bin/sh
+# Writes everything that is generated from api/: deepcopy, apply configurations,
+# the CRD and the reference pages. Run it from the root of the repository.
+#
+# maxDescLen: the embedded core types bring long descriptions; cut to 300
+# characters the CRD stays under the 256 KiB that an annotation may hold, which
+# is what client-side kubectl apply needs. Our own descriptions are shorter.
+set -eu
+go tool -modfile=hack/tools/go.mod controller-gen \
+	object:headerFile= \
+	applyconfiguration:headerFile= \
+	crd:maxDescLen=300 \
+	paths=./api/... \
+	output:crd:artifacts:config=config/crd/bases
