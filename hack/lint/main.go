@@ -14,7 +14,7 @@ import (
 	"github.com/golangci/golangci-lint/v2/pkg/commands"
 	"github.com/golangci/golangci-lint/v2/pkg/exitcodes"
 
-	_ "sigs.k8s.io/kube-api-linter/pkg/plugin" // registers the linter "kubeapilinter"
+	_ "sigs.k8s.io/kube-api-linter" // registers the linter "kubeapilinter"
 )
 
 // version is what "golangci-lint version" prints; keep it equal to go.mod.
