@@ -24,6 +24,7 @@ func run(ctx context.Context, args []string, out io.Writer) int {
 	flags := flag.NewFlagSet("testrun", flag.ContinueOnError)
 	flags.SetOutput(out)
 	list := flags.Bool("list", false, "print the stages and end")
+	fuzzTime := flags.Duration("fuzztime", 0, "fuzz every target for this long (default: an equal share of "+fuzzBudget.String()+")")
 	if err := flags.Parse(args); err != nil {
 		return 2
 	}
@@ -32,7 +33,7 @@ func run(ctx context.Context, args []string, out io.Writer) int {
 		fmt.Fprintln(out, "testrun:", err)
 		return 2
 	}
-	all := stages(root)
+	all := stages(root, *fuzzTime)
 	if *list {
 		printStages(out, all)
 		return 0

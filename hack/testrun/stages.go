@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -14,12 +15,16 @@ import (
 // fuzzBudget is the fuzzing time of all targets together, compiling not counted.
 const fuzzBudget = 60 * time.Second
 
+// maxFuzzTargets bounds what a long fuzz run may take in all.
+const maxFuzzTargets = 100
+
 // downTimeout is enough to kill every node of a cluster and clean up after it.
 const downTimeout = time.Minute
 
 // stages is the table: what runs, in which lane, after what, for how long at
-// most. The limits are several times what a two-core machine needs cold.
-func stages(root string) []stage {
+// most. The limits are several times what a two-core machine needs cold. With a
+// fuzzTime each fuzz target runs that long instead of its share of the budget.
+func stages(root string, fuzzTime time.Duration) []stage {
 	return []stage{
 		{name: "cluster-build", lane: builds, timeout: 45 * time.Minute, run: buildCluster,
 			about: "Kubernetes, etcd and CoreDNS binaries of the local cluster"},
@@ -36,7 +41,7 @@ func stages(root string) []stage {
 			about: "unit tests of everything else"},
 		{name: "nested", lane: tests, timeout: 20 * time.Minute, run: nestedTests,
 			about: "tests of the nested modules (repository checks, tools)"},
-		{name: "fuzz", lane: tests, timeout: 20 * time.Minute, run: fuzz,
+		{name: "fuzz", lane: tests, timeout: 20*time.Minute + maxFuzzTargets*fuzzTime, run: fuzz(fuzzTime),
 			about: "a few seconds of every fuzz target"},
 		{name: "generate", lane: tests, timeout: 15 * time.Minute, run: shell("hack/ci/verify-generate.sh"),
 			about: "generated code and references are what the generators make"},
@@ -120,24 +125,27 @@ func nestedTests(ctx context.Context, env *environment, log *os.File) (counts, e
 	return total, errors.Join(failures...)
 }
 
-// fuzz gives every target an equal share of the budget, one after the other.
-func fuzz(ctx context.Context, env *environment, log *os.File) (counts, error) {
-	targets, err := fuzzTargets(env.root)
-	if err != nil {
-		return counts{}, err
-	}
-	total := counts{suite: true}
-	for _, t := range targets {
-		err := env.do(ctx, log, call{dir: t.dir, argv: []string{"go", "test", "-run=^$", "-fuzz=^" + t.name + "$",
-			"-fuzztime=" + share(fuzzBudget, len(targets)).String(), "-parallel=2", "."}})
+// fuzz runs every target, one after the other.
+func fuzz(each time.Duration) stageFunc {
+	return func(ctx context.Context, env *environment, log *os.File) (counts, error) {
+		targets, err := fuzzTargets(env.root)
 		if err != nil {
-			fmt.Fprintln(log, err)
-			total.failed++
-			continue
+			return counts{}, err
 		}
-		total.passed++
+		duration := cmp.Or(each, share(fuzzBudget, len(targets)))
+		total := counts{suite: true}
+		for _, t := range targets {
+			err := env.do(ctx, log, call{dir: t.dir, argv: []string{"go", "test", "-run=^$",
+				"-fuzz=^" + t.name + "$", "-fuzztime=" + duration.String(), "-parallel=2", "."}})
+			if err != nil {
+				fmt.Fprintln(log, err)
+				total.failed++
+				continue
+			}
+			total.passed++
+		}
+		return total, nil
 	}
-	return total, nil
 }
 
 // share divides the budget, between one and ten seconds each.
