@@ -1,0 +1,214 @@
+package workers
+
+import (
+	"slices"
+	"time"
+)
+
+// health is what probes say about a worker that needs them.
+type health int
+
+const (
+	healthUnknown health = iota
+	healthy
+	unhealthy
+)
+
+// probesToFail is how many probes in a row must fail before a healthy worker leaves rotation: one slow answer of
+// a busy engine is no death, and its requests would trip the breaker anyway.
+const probesToFail = 3
+
+// unhealthyProbeInterval is the time between probes of a worker that does not answer, short so that it returns
+// within about a second.
+const unhealthyProbeInterval = time.Second
+
+// entry is one known worker: its description, which changes, and its durable part, which does not.
+type entry struct {
+	ep      endpoint
+	present bool
+	// absentSince is when the worker left its last source; set while not present.
+	absentSince time.Time
+	// epoch grows whenever answers asked for earlier must not be believed any more (another URL, or it was away).
+	epoch uint64
+
+	// What the engine said of itself. facts is nil while unknown; fresh turns false when the engine may have
+	// been replaced behind its identity, and the old facts serve until the new answer.
+	facts    *facts
+	fresh    bool
+	asked    bool // at least one introspection has ended
+	asking   bool
+	askEpoch uint64
+	askAt    time.Time
+	askErr   error
+
+	health   health
+	failures int
+	probing  bool
+	probeAt  time.Time
+	probeErr error
+
+	durable *durable
+	// Derived by settle.
+	state  State
+	reason string
+	worker *Worker
+}
+
+// withdraw notes that no source lists the worker any more.
+func (e *entry) withdraw(now time.Time) {
+	if !e.present {
+		return
+	}
+	e.present, e.absentSince = false, now
+	e.restartAsking()
+}
+
+// follow takes the description its source gives now.
+func (e *entry) follow(ep endpoint, now time.Time) {
+	returned := !e.present || (e.ep.condition == conditionNotReady && ep.condition != conditionNotReady)
+	moved := e.ep.url == nil || e.ep.url.String() != ep.url.String()
+	e.ep, e.present = ep, true
+	if returned || moved {
+		e.restartAsking()
+		e.askAt, e.probeAt = now, now
+	}
+	if moved {
+		e.health, e.failures = healthUnknown, 0
+	}
+}
+
+// restartAsking makes every question under way stale and the facts due for a new answer.
+func (e *entry) restartAsking() {
+	e.epoch++
+	e.asking, e.probing, e.fresh = false, false, false
+}
+
+// eligible says that the worker could answer: present, not declared unready, and healthy where probed.
+func (e *entry) eligible() bool {
+	return e.present && e.ep.condition != conditionNotReady && (!e.ep.probed || e.health == healthy)
+}
+
+func (e *entry) nextAsk() (time.Time, bool) {
+	return e.askAt, e.eligible() && !e.asking && !e.fresh
+}
+
+func (e *entry) nextProbe() (time.Time, bool) {
+	return e.probeAt, e.present && e.ep.probed && !e.probing
+}
+
+// learn takes the end of an introspection. An error keeps the old facts and is tried again later.
+func (e *entry) learn(r introspected, now time.Time, o *Options) {
+	e.asking, e.asked, e.askErr = false, true, r.err
+	e.askAt = now.Add(o.RetryInterval)
+	if r.err != nil {
+		return
+	}
+	e.facts = &r.facts
+	e.fresh = len(r.facts.models) > 0
+}
+
+// heard takes the answer of a probe. An engine that comes back from a failure may be another one: ask it again.
+func (e *entry) heard(err error, now time.Time, o *Options) {
+	e.probing, e.probeErr = false, err
+	if err == nil {
+		if e.health != healthy {
+			e.fresh, e.askAt = false, now
+		}
+		e.health, e.failures, e.probeAt = healthy, 0, now.Add(o.ProbeInterval)
+		return
+	}
+	e.failures++
+	if e.health != healthy || e.failures >= probesToFail {
+		e.health = unhealthy
+	}
+	e.probeAt = now.Add(unhealthyProbeInterval)
+}
+
+// settle derives state, reason and description; changed reports a new state.
+func (e *entry) settle(o *Options) (t transition, changed bool) {
+	models, other := e.models(o.ModelID)
+	state, reason := e.judge(len(models) > 0, other)
+	e.describe(models, o.APIKey)
+	e.reason = reason
+	if state == e.state {
+		return transition{}, false
+	}
+	t = transition{name: e.ep.name, from: e.state, to: state, reason: reason}
+	e.state = state
+	return t, true
+}
+
+// models is what the worker serves here; other says that it serves something, but not the one model wanted.
+func (e *entry) models(only string) (models []Model, other bool) {
+	if e.facts != nil && len(e.facts.models) > 0 {
+		if only == "" {
+			return e.facts.models, false
+		}
+		i := slices.IndexFunc(e.facts.models, func(m Model) bool { return m.ID == only })
+		if i < 0 {
+			return nil, true
+		}
+		return e.facts.models[i : i+1 : i+1], false
+	}
+	if only != "" && e.asked {
+		return []Model{{ID: only}}, false
+	}
+	return nil, false
+}
+
+// judge is the state table of the package documentation, first line that holds.
+func (e *entry) judge(known, other bool) (State, string) {
+	switch {
+	case !e.present:
+		return StateAbsent, "in no EndpointSlice"
+	case e.ep.condition == conditionNotReady:
+		return StateNotReady, "its endpoint is not ready"
+	case e.ep.probed && e.health == healthUnknown:
+		return StateUnhealthy, "its health probe has not answered yet"
+	case e.ep.probed && e.health == unhealthy:
+		return StateUnhealthy, "its health probe fails: " + sentence(e.probeErr)
+	case other:
+		return StateOtherModel, "it serves other models than the configured one"
+	case !known && e.askErr != nil:
+		return StateUnintrospected, "it does not say what it serves: " + sentence(e.askErr)
+	case !known && e.asked:
+		return StateUnintrospected, "it lists no models"
+	case !known:
+		return StateUnintrospected, "it has not been asked what it serves yet"
+	case e.ep.condition == conditionServing:
+		return StateLastResort, "it is terminating"
+	default:
+		return StateInRotation, ""
+	}
+}
+
+func sentence(err error) string {
+	if err == nil {
+		return "no answer"
+	}
+	return err.Error()
+}
+
+// describe keeps the *Worker while nothing about it changed, so that readers may compare pointers within one
+// snapshot and nothing is built for nothing.
+func (e *entry) describe(models []Model, apiKey func() string) {
+	size := 1
+	if e.facts != nil {
+		size = max(1, e.facts.dpSize)
+	}
+	if w := e.worker; w != nil && w.id == e.ep.id && w.name == e.ep.name && w.url.String() == e.ep.url.String() &&
+		len(w.ranks) == size && slices.Equal(w.models, models) {
+		return
+	}
+	for len(e.durable.loads) < size {
+		e.durable.loads = append(e.durable.loads, new(loadCounters))
+	}
+	w := &Worker{
+		id: e.ep.id, name: e.ep.name, uid: e.ep.uid, url: e.ep.url, models: models,
+		apiKey: apiKey, durable: e.durable,
+	}
+	for dp := range size {
+		w.ranks = append(w.ranks, &Rank{worker: w, dp: dp, load: e.durable.loads[dp]})
+	}
+	e.worker = w
+}

@@ -1,0 +1,109 @@
+package workers
+
+import (
+	"sync"
+	"sync/atomic"
+
+	"github.com/routerfleet/routerfleet/internal/invariant"
+)
+
+// Load is what this replica itself has in flight on one rank.
+type Load struct {
+	// Active counts requests between Acquire and Done.
+	Active int64
+	// QueuedPrefillTokens sums the prompt tokens of requests that have not produced their first byte.
+	QueuedPrefillTokens int64
+	// DecodeTokens sums prompt and produced tokens of requests past their first byte.
+	DecodeTokens int64
+}
+
+type loadCounters struct {
+	active, queued, decode atomic.Int64
+}
+
+func (c *loadCounters) read() Load {
+	return Load{Active: c.active.Load(), QueuedPrefillTokens: c.queued.Load(), DecodeTokens: c.decode.Load()}
+}
+
+// Lease is one request on one rank. Its methods may be called from several goroutines; after Done they do
+// nothing, so a late producer cannot leave load behind.
+type Lease struct {
+	worker *durable
+	load   *loadCounters
+
+	// mu guards what follows; it is never held while the breaker's is taken by another path, and the breaker
+	// never calls back.
+	mu       sync.Mutex
+	pass     pass
+	prompt   int64
+	produced int64
+	first    bool
+	done     bool
+}
+
+func newLease(w *durable, load *loadCounters, p pass, promptTokens int) *Lease {
+	l := &Lease{worker: w, load: load, pass: p, prompt: max(0, int64(promptTokens))}
+	load.active.Add(1)
+	load.queued.Add(l.prompt)
+	return l
+}
+
+// FirstByte says that the engine's answer began: the prompt is no longer queued. Further calls do nothing.
+func (l *Lease) FirstByte() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.done || l.first {
+		return
+	}
+	l.firstByteLocked()
+}
+
+func (l *Lease) firstByteLocked() {
+	l.first = true
+	l.load.queued.Add(-l.prompt)
+	l.load.decode.Add(l.prompt)
+}
+
+// Produced adds n tokens of output (n <= 0 does nothing). It implies FirstByte. An engine that produces output
+// works, so the first call also passes the half-open probe when this lease is one: a probe that streams for ten
+// minutes must not keep its worker out for ten minutes.
+func (l *Lease) Produced(n int) {
+	if n <= 0 {
+		return
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.done {
+		return
+	}
+	if !l.first {
+		l.firstByteLocked()
+	}
+	if l.produced == 0 && l.pass.probe {
+		l.pass = l.worker.breaker.proved(l.pass)
+	}
+	l.produced += int64(n)
+	l.load.decode.Add(int64(n))
+}
+
+// Done ends the lease with its outcome and gives its load back. Only the first call counts.
+func (l *Lease) Done(o Outcome) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.done {
+		return
+	}
+	l.done = true
+	l.load.active.Add(-1)
+	if l.first {
+		l.load.decode.Add(-l.prompt - l.produced)
+	} else {
+		l.load.queued.Add(-l.prompt)
+	}
+	if invariant.Enabled {
+		now := l.load.read()
+		invariant.Check(now.Active >= 0, "a rank has %d active requests", now.Active)
+	}
+	l.worker.outcomes.add(o)
+	l.worker.breaker.done(l.pass, o)
+}
