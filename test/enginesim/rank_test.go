@@ -1,0 +1,379 @@
+package enginesim
+
+import (
+	"errors"
+	"fmt"
+	"reflect"
+	"slices"
+	"testing"
+	"time"
+
+	"pgregory.net/rapid"
+
+	"github.com/routerfleet/routerfleet/test/enginesim/cache"
+)
+
+var epoch = time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
+
+// script drives a rank by hand and writes down what it does.
+type script struct {
+	rank *rank
+	now  time.Time
+	ids  uint64
+	log  []string
+	held map[cache.Key]bool // what an observer believes is cached
+	bad  []string           // what an observer could not believe
+}
+
+func newScript(opts Options) *script {
+	return &script{rank: newRank(opts.withDefaults(), 0), now: epoch, held: map[cache.Key]bool{}}
+}
+
+func (s *script) send(m message) {
+	for _, e := range s.rank.step(s.now, m) {
+		s.note(e)
+	}
+}
+
+func (s *script) submit(prompt, output []uint32) uint64 {
+	s.ids++
+	seq := newSequence(s.ids, Request{Prompt: prompt, Output: output}, s.rank.opts.PageSize)
+	s.send(submit{seq})
+	return s.ids
+}
+
+func (s *script) wait(d time.Duration) {
+	s.now = s.now.Add(d)
+	s.send(tick{})
+}
+
+// settle steps at each due time until nothing is left to do.
+func (s *script) settle() {
+	for {
+		due, ok := s.rank.next()
+		if !ok {
+			return
+		}
+		s.now = due
+		s.send(tick{})
+	}
+}
+
+func (s *script) note(e effect) {
+	switch e := e.(type) {
+	case progressed:
+		s.log = append(s.log, fmt.Sprintf("%v #%d token %d, %d cached", e.at.Sub(epoch), e.seq.id, e.produced, e.cached))
+	case ended:
+		s.log = append(s.log, fmt.Sprintf("%v #%d ended: %v", e.at.Sub(epoch), e.seq.id, e.err))
+	case changed:
+		for _, c := range e.step.Changes {
+			s.observe(c)
+		}
+	}
+}
+
+// observe believes what it is told, and complains when it cannot.
+func (s *script) observe(c Change) {
+	switch c := c.(type) {
+	case Stored:
+		if c.Parent != nil && !s.held[*c.Parent] {
+			s.bad = append(s.bad, "stored behind an unknown parent")
+		}
+		if len(c.Tokens) != len(c.Keys)*c.PageSize || cacheNext(c) != c.Keys[0] {
+			s.bad = append(s.bad, "the tokens are not those of the keys")
+		}
+		for _, k := range c.Keys {
+			if s.held[k] {
+				s.bad = append(s.bad, "stored twice")
+			}
+			s.held[k] = true
+		}
+	case Removed:
+		for _, k := range c.Keys {
+			if !s.held[k] {
+				s.bad = append(s.bad, "removed what was not stored")
+			}
+			delete(s.held, k)
+		}
+	case Cleared:
+		clear(s.held)
+	}
+}
+
+func cacheNext(c Stored) cache.Key {
+	return cache.Next(c.Parent, c.Tokens[:c.PageSize])
+}
+
+func (s *script) want(t *testing.T, lines ...string) {
+	t.Helper()
+	if !slices.Equal(s.log, lines) {
+		t.Errorf("got\n%s\nwant\n%s", list(s.log), list(lines))
+	}
+	s.log = nil
+}
+
+func list(lines []string) string {
+	out := ""
+	for _, l := range lines {
+		out += "\t" + l + "\n"
+	}
+	return out
+}
+
+func ids(from, n int) []uint32 {
+	tokens := make([]uint32, n)
+	for i := range tokens {
+		tokens[i] = uint32(from + i)
+	}
+	return tokens
+}
+
+func TestPrefillQueuesAndDecodeRunsBesideIt(t *testing.T) {
+	s := newScript(Options{PageSize: 4, PrefillTokensPerSecond: 10, TokenInterval: 300 * time.Millisecond})
+	s.submit(ids(0, 10), ids(500, 3))   // 1 s of prefill
+	s.submit(ids(100, 5), ids(600, 1))  // waits for it, then 0.5 s
+	s.submit(ids(200, 20), ids(700, 1)) // waits for both, then 2 s
+	s.settle()
+	s.want(t,
+		"1s #1 token 1, 0 cached",
+		"1.3s #1 token 2, 0 cached",
+		"1.5s #2 token 1, 0 cached",
+		"1.5s #2 ended: <nil>",
+		"1.6s #1 token 3, 0 cached",
+		"1.6s #1 ended: <nil>",
+		"3.5s #3 token 1, 0 cached",
+		"3.5s #3 ended: <nil>",
+	)
+}
+
+func TestCachedTokensCostNoPrefill(t *testing.T) {
+	s := newScript(Options{PageSize: 4, PrefillTokensPerSecond: 10})
+	s.submit(ids(0, 10), ids(500, 1))
+	s.submit(ids(0, 10), ids(500, 1))
+	s.settle()
+	s.want(t,
+		"1s #1 token 1, 0 cached",
+		"1s #1 ended: <nil>",
+		"1.2s #2 token 1, 8 cached",
+		"1.2s #2 ended: <nil>",
+	)
+}
+
+func TestTheLastPromptTokenIsAlwaysComputed(t *testing.T) {
+	s := newScript(Options{PageSize: 4})
+	s.submit(ids(0, 8), ids(500, 1))
+	s.submit(ids(0, 8), ids(500, 1))
+	s.submit(ids(0, 9), ids(500, 1))
+	s.want(t,
+		"0s #1 token 1, 0 cached", "0s #1 ended: <nil>",
+		"0s #2 token 1, 4 cached", "0s #2 ended: <nil>",
+		"0s #3 token 1, 8 cached", "0s #3 ended: <nil>",
+	)
+}
+
+func TestTheAnswerIsCachedForTheNextTurn(t *testing.T) {
+	s := newScript(Options{PageSize: 4})
+	s.submit(ids(0, 6), ids(6, 7)) // 12 tokens computed, the 13th is not
+	s.submit(ids(0, 14), ids(500, 1))
+	got := s.log[len(s.log)-1:]
+	if state := s.rank.state(); state.Totals.CachedTokens != 12 {
+		t.Errorf("the next turn found %d tokens, want 12; last: %v", state.Totals.CachedTokens, got)
+	}
+}
+
+func TestASequenceThatDoesNotFitWaitsAndHoldsTheQueue(t *testing.T) {
+	s := newScript(Options{PageSize: 4, Blocks: 4, TokenInterval: time.Second})
+	s.submit(ids(0, 8), ids(500, 4)) // 3 pages for 3 s
+	s.submit(ids(100, 8), ids(600, 1))
+	s.submit(ids(200, 2), ids(700, 1)) // would fit, but came later
+	s.settle()
+	s.want(t,
+		"0s #1 token 1, 0 cached", "1s #1 token 2, 0 cached", "2s #1 token 3, 0 cached", "3s #1 token 4, 0 cached",
+		"3s #1 ended: <nil>",
+		"3s #2 token 1, 0 cached", "3s #2 ended: <nil>",
+		"3s #3 token 1, 0 cached", "3s #3 ended: <nil>",
+	)
+}
+
+func TestNoMoreThanMaxRunningRun(t *testing.T) {
+	s := newScript(Options{MaxRunning: 2, TokenInterval: time.Second})
+	for range 3 {
+		s.submit(ids(0, 4), ids(500, 2))
+	}
+	if state := s.rank.state(); state.Running != 2 || state.Queued != 1 {
+		t.Errorf("running %d queued %d, want 2 and 1", state.Running, state.Queued)
+	}
+}
+
+func TestAFullQueueRefuses(t *testing.T) {
+	s := newScript(Options{MaxRunning: 1, MaxQueued: 1, TokenInterval: time.Second})
+	for range 3 {
+		s.submit(ids(0, 4), ids(500, 2))
+	}
+	s.want(t, "0s #1 token 1, 0 cached", "0s #3 ended: "+ErrQueueFull.Error())
+	if got := s.rank.state().Totals.Rejected; got != 1 {
+		t.Errorf("rejected %d, want 1", got)
+	}
+}
+
+func TestPaceSlowsTheTokensThatFollow(t *testing.T) {
+	s := newScript(Options{TokenInterval: time.Second})
+	s.submit(ids(0, 4), ids(500, 3))
+	s.send(setPace{3}) // the second token is already on its way
+	s.settle()
+	s.want(t, "0s #1 token 1, 0 cached", "1s #1 token 2, 0 cached", "4s #1 token 3, 0 cached", "4s #1 ended: <nil>")
+}
+
+// TestEveryStateTakesEveryMessage walks the table of the package doc.
+func TestEveryStateTakesEveryMessage(t *testing.T) {
+	opts := Options{PageSize: 2, MaxRunning: 1, PrefillTokensPerSecond: 4, TokenInterval: time.Second}
+	states := map[string]func(s *script){ // leaves sequence 1 in the state
+		"queued": func(s *script) {
+			s.rank.opts.MaxRunning = 0
+			s.submit(ids(0, 4), ids(500, 3))
+			s.rank.opts.MaxRunning = 1
+		},
+		"prefilling": func(s *script) { s.submit(ids(0, 4), ids(500, 3)) },
+		"decoding":   func(s *script) { s.submit(ids(0, 4), ids(500, 3)); s.wait(time.Second) },
+		"over":       func(s *script) { s.submit(ids(0, 4), ids(500, 3)); s.settle() },
+	}
+	cancelled := "#1 ended: " + ErrCancelled.Error()
+	messages := map[string]struct {
+		m    message
+		want map[string]string // by state; what the log must end with
+	}{
+		"cancel":       {cancel{1}, map[string]string{"queued": "0s " + cancelled, "prefilling": "0s " + cancelled, "decoding": "1s " + cancelled, "over": ""}},
+		"cancel other": {cancel{9}, map[string]string{}},
+		"pace":         {setPace{2}, map[string]string{}},
+		"tick":         {tick{}, map[string]string{}},
+	}
+	for state, enter := range states {
+		for name, c := range messages {
+			t.Run(state+"/"+name, func(t *testing.T) {
+				s := newScript(opts)
+				enter(s)
+				s.log = nil
+				s.send(c.m)
+				var want []string
+				if line := c.want[state]; line != "" {
+					want = []string{line}
+				}
+				s.want(t, want...)
+				s.settle()
+				if st := s.rank.state(); st.Running != 0 || st.Queued != 0 || st.Blocks.Pinned != 0 || st.Blocks.Private != 0 {
+					t.Errorf("after the end: %+v", st)
+				}
+			})
+		}
+		t.Run(state+"/clear", func(t *testing.T) {
+			s := newScript(opts)
+			enter(s)
+			alive := s.rank.running() > 0 || len(s.rank.queue) > 0
+			reply := make(chan bool, 1)
+			effects := s.rank.step(s.now, clearCache{reply})
+			i := slices.IndexFunc(effects, func(e effect) bool { _, ok := e.(cleared); return ok })
+			if i < 0 || effects[i].(cleared).done == alive {
+				t.Errorf("clear with running=%v: effects %v", alive, effects)
+			}
+		})
+	}
+}
+
+func TestAStoppingRankEndsEverySequence(t *testing.T) {
+	s := newScript(Options{MaxRunning: 2, PrefillTokensPerSecond: 1, TokenInterval: time.Hour})
+	s.submit(ids(0, 1), ids(500, 9))
+	s.wait(time.Second) // #1 decodes
+	s.submit(ids(0, 9), ids(500, 9))
+	s.submit(ids(0, 9), ids(500, 9))
+	s.log = nil
+	for _, e := range s.rank.drain(s.now, errors.New("stop")) {
+		s.note(e)
+	}
+	s.want(t, "1s #3 ended: stop", "1s #1 ended: stop", "1s #2 ended: stop")
+}
+
+// action is one thing a random history does.
+type action struct {
+	After  time.Duration
+	Prompt []uint32
+	Output int
+	Cancel uint64 // instead of a prompt
+}
+
+func drawHistory(t *rapid.T) []action {
+	return rapid.SliceOfN(rapid.Custom(func(t *rapid.T) action {
+		a := action{After: time.Duration(rapid.IntRange(0, 4).Draw(t, "after")) * 250 * time.Millisecond}
+		if rapid.IntRange(0, 4).Draw(t, "kind") == 0 {
+			a.Cancel = rapid.Uint64Range(1, 20).Draw(t, "cancel")
+			return a
+		}
+		a.Prompt = rapid.SliceOfN(rapid.Uint32Range(0, 1), 1, 9).Draw(t, "prompt")
+		a.Output = rapid.IntRange(0, 6).Draw(t, "output")
+		return a
+	}), 1, 25).Draw(t, "history")
+}
+
+func play(s *script, history []action, punctual bool) {
+	for _, a := range history {
+		at := s.now.Add(a.After)
+		for punctual {
+			due, ok := s.rank.next()
+			if !ok || due.After(at) {
+				break
+			}
+			s.now = due
+			s.send(tick{})
+		}
+		s.now = at
+		if a.Cancel != 0 {
+			s.send(cancel{a.Cancel})
+			continue
+		}
+		s.submit(a.Prompt, Answer(a.Prompt, 0, a.Output))
+	}
+	s.settle()
+}
+
+func TestALateClockChangesNothingAndTheObserverKnowsTheCache(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		opts := Options{
+			PageSize:               rapid.IntRange(1, 3).Draw(t, "page"),
+			Blocks:                 rapid.IntRange(16, 30).Draw(t, "blocks"),
+			MaxRunning:             rapid.IntRange(1, 3).Draw(t, "running"),
+			MaxQueued:              rapid.IntRange(1, 6).Draw(t, "queued"),
+			PrefillTokensPerSecond: rapid.SampledFrom([]float64{0, 8, 3}).Draw(t, "rate"),
+			TokenInterval:          rapid.SampledFrom([]time.Duration{0, 250 * time.Millisecond, 400 * time.Millisecond}).Draw(t, "interval"),
+		}
+		history := drawHistory(t)
+		punctual, late := newScript(opts), newScript(opts)
+		play(punctual, history, true)
+		play(late, history, false)
+		if !reflect.DeepEqual(punctual.log, late.log) {
+			t.Fatalf("on time\n%s\nlate\n%s", list(punctual.log), list(late.log))
+		}
+		checkRest(t, punctual)
+		checkRest(t, late)
+	})
+}
+
+// checkRest checks a rank that has nothing left to do.
+func checkRest(t *rapid.T, s *script) {
+	if len(s.bad) > 0 {
+		t.Fatalf("the observer was told nonsense: %v", s.bad)
+	}
+	st := s.rank.state()
+	if st.Running != 0 || st.Queued != 0 || st.Blocks.Pinned != 0 || st.Blocks.Private != 0 {
+		t.Fatalf("something is left: %+v", st)
+	}
+	if st.Blocks.Cached != len(s.held) || int64(len(s.held)) != st.Totals.StoredBlocks-st.Totals.RemovedBlocks {
+		t.Fatalf("the cache holds %d blocks, the observer %d, the totals say %+v", st.Blocks.Cached, len(s.held), st.Totals)
+	}
+	if n := st.Totals; n.Requests != n.Finished+n.Aborted+n.Rejected {
+		t.Fatalf("not every request ended: %+v", n)
+	}
+	for key := range s.held {
+		if s.rank.cache.Match([]cache.Key{key}) != 1 {
+			t.Fatalf("the observer holds a block that the cache does not")
+		}
+	}
+}
