@@ -1,0 +1,153 @@
+package proxy
+
+import (
+	"encoding/json"
+	"fmt"
+	"log/slog"
+	"net/http"
+	"runtime/debug"
+	"strconv"
+	"sync/atomic"
+	"time"
+)
+
+// Handler serves the data listener. It is safe for concurrent use; New makes one.
+type Handler struct {
+	opts     Options
+	metrics  *metrics
+	budget   *retryBudget
+	admitted atomic.Int64
+}
+
+var _ http.Handler = (*Handler)(nil)
+
+// New checks the options and registers the metrics. It starts nothing.
+func New(o Options) (*Handler, error) {
+	o = o.withDefaults()
+	if err := o.validate(); err != nil {
+		return nil, fmt.Errorf("proxy options: %w", err)
+	}
+	m, err := newMetrics(o.Registerer)
+	if err != nil {
+		return nil, fmt.Errorf("register request metrics: %w", err)
+	}
+	return &Handler{opts: o, metrics: m, budget: newRetryBudget(time.Now)}, nil
+}
+
+// InFlight returns the number of admitted requests whose answer has not ended.
+func (h *Handler) InFlight() int64 { return h.admitted.Load() }
+
+// ServeHTTP answers one request. It panics with http.ErrAbortHandler, as net/http wants it, when an answer that has
+// begun must not look complete.
+func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	a := &answer{ResponseWriter: w, stall: h.opts.StreamIdleTimeout}
+	rt, fault := findRoute(r)
+	arrived := time.Now()
+	defer h.finish(a, rt, arrived)
+	switch {
+	case fault != nil:
+		if fault.Code == CodeMethodNotAllowed {
+			w.Header()["Allow"] = rt.methods
+		}
+		fault.write(a)
+	case rt.answer != nil:
+		rt.answer(h, a, r)
+	default:
+		h.forward(a, r, rt, arrived)
+	}
+}
+
+// finish is the handler boundary: it counts the answer, and turns a panic into a 500, or into an aborted connection
+// when the answer has begun.
+func (h *Handler) finish(a *answer, rt *route, start time.Time) {
+	if p := recover(); p != nil {
+		h.metrics.panics.Inc()
+		h.opts.Logger.Error("panic while answering a request", slog.String("route", rt.name),
+			slog.Any("panic", p), slog.String("stack", string(debug.Stack())))
+		if a.status == 0 {
+			(&Error{Code: CodeInternal, Message: "the router failed on this request; its log says why"}).write(a)
+		} else {
+			a.abort = true
+		}
+	}
+	h.metrics.answered(rt.name, a.status, time.Since(start))
+	if a.abort {
+		panic(http.ErrAbortHandler)
+	}
+}
+
+// admit takes one of the concurrency slots. release gives it back.
+func (h *Handler) admit() bool {
+	n := h.admitted.Add(1)
+	if limit := h.opts.MaxConcurrent; limit > 0 && n > int64(limit) {
+		h.admitted.Add(-1)
+		h.metrics.rejected.WithLabelValues(rejectConcurrency).Inc()
+		return false
+	}
+	h.metrics.inflight.Inc()
+	return true
+}
+
+func (h *Handler) release() {
+	h.admitted.Add(-1)
+	h.metrics.inflight.Dec()
+}
+
+// forward admits, reads and understands a request, and lets an exchange bring it to an engine.
+func (h *Handler) forward(a *answer, r *http.Request, rt *route, arrived time.Time) {
+	if !h.admit() {
+		(&Error{Code: CodeOverloaded, RetryAfterSeconds: 1, Message: fmt.Sprintf(
+			"the router already serves %d requests, its limit; try again shortly", h.opts.MaxConcurrent)}).write(a)
+		return
+	}
+	defer h.release()
+	body, fault := readBody(a, r, h.opts.MaxBodyBytes)
+	if fault != nil {
+		if r.Context().Err() != nil {
+			a.clientGone()
+			return
+		}
+		fault.write(a)
+		return
+	}
+	call, fault := readCall(body, rt.prompt)
+	if fault != nil {
+		fault.write(a)
+		return
+	}
+	h.budget.earn()
+	newExchange(h, a, r, rt, call, arrived).run()
+}
+
+func (h *Handler) healthz(a *answer, _ *http.Request) {
+	body := []byte("ok\n")
+	a.Header()["Content-Type"] = []string{"text/plain; charset=utf-8"}
+	a.Header()["Content-Length"] = []string{strconv.Itoa(len(body))}
+	a.WriteHeader(http.StatusOK)
+	_, _ = a.Write(body) // A prober that is gone needs no answer.
+}
+
+// models answers with the union of the models of all present workers.
+func (h *Handler) models(a *answer, _ *http.Request) {
+	type model struct {
+		ID      string `json:"id"`
+		Object  string `json:"object"`
+		Created int64  `json:"created"`
+		OwnedBy string `json:"owned_by"`
+	}
+	list := struct {
+		Object string  `json:"object"`
+		Data   []model `json:"data"`
+	}{Object: "list", Data: []model{}}
+	for _, m := range h.opts.Workers.Snapshot().Models() {
+		list.Data = append(list.Data, model{ID: m.ID, Object: "model", Created: m.Created, OwnedBy: m.OwnedBy})
+	}
+	body, err := json.Marshal(list)
+	if err != nil {
+		panic(err) // Strings and numbers always marshal.
+	}
+	a.Header()["Content-Type"] = []string{"application/json"}
+	a.Header()["Content-Length"] = []string{strconv.Itoa(len(body))}
+	a.WriteHeader(http.StatusOK)
+	_, _ = a.Write(body) // A client that is gone needs no answer.
+}
