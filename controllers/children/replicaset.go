@@ -9,6 +9,8 @@ import (
 	metav1ac "k8s.io/client-go/applyconfigurations/meta/v1"
 )
 
+// +kubebuilder:rbac:groups=apps,resources=replicasets,verbs=get;list;watch;create;patch;delete
+
 // ReplicaSet is the one replica of a slot at a revision. retry is 0, or the
 // number that tells it from retired ReplicaSets of the same slot and revision.
 //

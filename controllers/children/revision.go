@@ -13,6 +13,8 @@ import (
 	appsv1ac "k8s.io/client-go/applyconfigurations/apps/v1"
 )
 
+// +kubebuilder:rbac:groups=apps,resources=controllerrevisions,verbs=get;list;watch;create;patch;delete
+
 // RenderVersion is the version of the rules that turn a spec into a pod. It is
 // part of the hash and pinned in the revision: an operator with newer rules goes
 // on rendering old revisions by the old ones, and moves no pod by being upgraded.

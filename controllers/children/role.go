@@ -6,6 +6,9 @@ import (
 	rbacv1ac "k8s.io/client-go/applyconfigurations/rbac/v1"
 )
 
+// +kubebuilder:rbac:groups=rbac.authorization.k8s.io,resources=roles,verbs=get;list;watch;create;patch
+// +kubebuilder:rbac:groups=discovery.k8s.io,resources=endpointslices,verbs=get;list;watch
+
 // Role is all that routers may do: read EndpointSlices of their namespace, to
 // find engines and each other. The operator must hold the same rules, or the API
 // server refuses to let it grant them.

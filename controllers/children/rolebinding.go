@@ -7,6 +7,8 @@ import (
 	rbacv1ac "k8s.io/client-go/applyconfigurations/rbac/v1"
 )
 
+// +kubebuilder:rbac:groups=rbac.authorization.k8s.io,resources=rolebindings,verbs=get;list;watch;create;patch
+
 // RoleBinding gives the routers their Role.
 func RoleBinding(f *v1alpha1.RouterFleet) *rbacv1ac.RoleBindingApplyConfiguration {
 	name := RouterName(f.Name)

@@ -8,6 +8,8 @@ import (
 	corev1ac "k8s.io/client-go/applyconfigurations/core/v1"
 )
 
+// +kubebuilder:rbac:groups="",resources=services,verbs=get;list;watch;create;patch
+
 // ClientService is the Service clients use. The admin port is not on it: nobody
 // who may send prompts may read metrics or snapshots through it.
 func ClientService(f *v1alpha1.RouterFleet) *corev1ac.ServiceApplyConfiguration {

@@ -12,6 +12,9 @@ import (
 	"k8s.io/utils/ptr"
 )
 
+// No list and no watch: tokens are never cached.
+// +kubebuilder:rbac:groups="",resources=secrets,verbs=get;create;update
+
 // Keys of the tokens Secret. The previous tokens exist only while a rotation is
 // under way.
 const (
