@@ -5,6 +5,7 @@ import (
 	"context"
 	"io"
 	"net"
+	"sync"
 	"testing"
 	"time"
 
@@ -85,9 +86,12 @@ func (p *scripted) send(b []byte) {
 }
 
 // network is an in-memory network: listeners by address, connections are pipes.
-type network struct{ listeners map[string]*memListener }
+type network struct {
+	mu        sync.Mutex // guards listeners
+	listeners map[string]*memListener
+}
 
-func newNetwork() *network { return &network{map[string]*memListener{}} }
+func newNetwork() *network { return &network{listeners: map[string]*memListener{}} }
 
 type memListener struct {
 	conns  chan net.Conn
@@ -97,12 +101,16 @@ type memListener struct {
 
 func (n *network) listen(addr string) *memListener {
 	l := &memListener{make(chan net.Conn), make(chan struct{}), addr}
+	n.mu.Lock()
+	defer n.mu.Unlock()
 	n.listeners[addr] = l
 	return l
 }
 
 func (n *network) dial(ctx context.Context, _, addr string) (net.Conn, error) {
+	n.mu.Lock()
 	l := n.listeners[addr]
+	n.mu.Unlock()
 	if l == nil {
 		return nil, &net.OpError{Op: "dial", Err: io.ErrClosedPipe}
 	}
