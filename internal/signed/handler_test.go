@@ -67,7 +67,9 @@ func call(t *testing.T, tr *Transport, method, url, body string) (*http.Response
 
 func code(t *testing.T, body string) string {
 	t.Helper()
-	var doc struct{ Error struct{ Code, Message string } }
+	var doc struct {
+		Error struct{ Code, Message string }
+	}
 	if err := json.Unmarshal([]byte(body), &doc); err != nil {
 		t.Fatalf("%q is no error document: %v", body, err)
 	}

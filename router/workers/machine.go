@@ -21,7 +21,9 @@ type machine struct {
 }
 
 // message is what the machine steps on: a closed set.
-type message interface{ apply(m *machine, now time.Time) }
+type message interface {
+	apply(m *machine, now time.Time)
+}
 
 // listed is the complete set of workers the slices want, never a partial one.
 type listed struct{ set []endpoint }

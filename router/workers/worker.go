@@ -71,7 +71,6 @@ func (w *Worker) APIKey() string {
 // Breaker returns the present state of the worker's breaker.
 func (w *Worker) Breaker() BreakerState { return w.breaker.state() }
 
-
 // Rank is one (worker, data-parallel rank) pair: what a policy chooses and what holds blocks.
 type Rank struct {
 	worker *Worker
