@@ -265,7 +265,9 @@ func (t *attempt) unreachable() *Error {
 // stop frees what the attempt holds. Closing a body before its end closes the connection: that is how an engine hears
 // that nobody listens.
 func (t *attempt) stop() {
-	t.timer.Stop()
+	if t.timer != nil {
+		t.timer.Stop()
+	}
 	if t.resp != nil {
 		_ = t.resp.Body.Close() // Nothing is lost: the body was read as far as it mattered.
 	}

@@ -20,18 +20,17 @@ func readBody(w http.ResponseWriter, r *http.Request, limit int64) ([]byte, *Err
 	if r.ContentLength > limit {
 		return nil, tooLarge(limit)
 	}
-	// Not every writer has deadlines (tests); where there are none, slow bodies end with the stale timeout.
 	control := http.NewResponseController(w)
-	if control.SetReadDeadline(time.Now().Add(bodyReadTimeout)) == nil {
-		// The server watches the connection for the client's leaving with the same deadline: it must not stay.
-		defer func() { _ = control.SetReadDeadline(time.Time{}) }()
-	}
+	// Only the recorders of tests have no deadlines, and no slow senders either.
+	_ = control.SetReadDeadline(time.Now().Add(bodyReadTimeout))
 	if r.Header.Get("Expect") != "" {
 		// Reading writes "100 Continue", for which the write deadline of the connection's last answer would count.
 		_ = control.SetWriteDeadline(time.Time{})
 	}
 	body, err := readAll(http.MaxBytesReader(w, r.Body, limit), r.ContentLength)
 	if err == nil {
+		// The server watches the connection for the client's leaving with the same deadline: it must not stay.
+		_ = control.SetReadDeadline(time.Time{})
 		return body, nil
 	}
 	if _, over := errors.AsType[*http.MaxBytesError](err); over {
@@ -42,6 +41,12 @@ func readBody(w http.ResponseWriter, r *http.Request, limit int64) ([]byte, *Err
 			"the request body did not arrive within %s", bodyReadTimeout)}
 	}
 	return nil, &Error{Code: CodeBadRequest, Message: "the request body ended early: " + bodyFault(err)}
+}
+
+// leaveUnread bounds what the server spends on the rest of a body nobody will read: it discards up to 256 KiB before
+// it answers, to keep the connection.
+func leaveUnread(w http.ResponseWriter) {
+	_ = http.NewResponseController(w).SetReadDeadline(time.Now().Add(discardTimeout))
 }
 
 // bodyFault words what a client did wrong without repeating addresses from network errors.

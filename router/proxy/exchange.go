@@ -67,6 +67,8 @@ func (x *exchange) run() {
 		fault.write(x.w)
 		return
 	}
+	// A panic below must not leave a lease behind; otherwise the attempt is over by then, and this does nothing.
+	defer func() { t.lease.Done(workers.Cancelled); t.stop() }()
 	for {
 		t.send()
 		reason := t.retryReason()

@@ -46,6 +46,7 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	defer h.finish(a, rt, arrived)
 	switch {
 	case fault != nil:
+		leaveUnread(a)
 		if fault.Code == CodeMethodNotAllowed {
 			w.Header()["Allow"] = rt.methods
 		}
@@ -96,6 +97,7 @@ func (h *Handler) release() {
 // forward admits, reads and understands a request, and lets an exchange bring it to an engine.
 func (h *Handler) forward(a *answer, r *http.Request, rt *route, arrived time.Time) {
 	if !h.admit() {
+		leaveUnread(a)
 		(&Error{Code: CodeOverloaded, RetryAfterSeconds: 1, Message: fmt.Sprintf(
 			"the router already serves %d requests, its limit; try again shortly", h.opts.MaxConcurrent)}).write(a)
 		return
@@ -103,10 +105,12 @@ func (h *Handler) forward(a *answer, r *http.Request, rt *route, arrived time.Ti
 	defer h.release()
 	body, fault := readBody(a, r, h.opts.MaxBodyBytes)
 	if fault != nil {
-		if r.Context().Err() != nil {
+		// A read that timed out ends the context as well, but that client is still there to be told.
+		if fault.Code == CodeBadRequest && r.Context().Err() != nil {
 			a.clientGone()
 			return
 		}
+		leaveUnread(a)
 		fault.write(a)
 		return
 	}

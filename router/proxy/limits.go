@@ -25,6 +25,8 @@ const (
 	// bodyReadTimeout bounds how long a client may take to send its body, so that slow senders cannot hold
 	// admission slots for ever.
 	bodyReadTimeout = 60 * time.Second
+	// discardTimeout bounds the reading of a body that is not wanted any more, before the error is sent.
+	discardTimeout = time.Second
 	// maxAttempts is how many engines may be asked for one request (spec: 2 attempts).
 	maxAttempts = 2
 	// maxUnsent bounds the further tries that never reached an engine (refused connections, connections the engine

@@ -166,6 +166,7 @@ func (r *relay) incomplete() bool {
 func (r *relay) breakOff(e ending) {
 	x := r.t.x
 	if e.fault != nil && r.t.sse && r.events.betweenEvents() {
+		x.w.extend()
 		if _, err := x.w.Write(e.fault.event()); err == nil {
 			_ = x.w.flush() // The connection is about to be cut either way.
 		}
