@@ -63,7 +63,7 @@ func runStage(ctx context.Context, s stage, env *environment, progress *progress
 	if err != nil {
 		return result{stage: s, outcome: failed, err: err}
 	}
-	defer log.Close() //nolint:errcheck // a log that cannot be flushed has been read by nobody yet
+	defer log.Close()
 	ctx, cancel := context.WithTimeout(ctx, s.timeout)
 	defer cancel()
 	counts, err := s.run(ctx, env, log)

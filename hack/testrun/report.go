@@ -97,7 +97,7 @@ func tail(path string) []byte {
 	if err != nil {
 		return []byte(err.Error() + "\n")
 	}
-	defer f.Close() //nolint:errcheck // only read
+	defer f.Close()
 	if info, err := f.Stat(); err == nil && info.Size() > tailBytes {
 		if _, err := f.Seek(-tailBytes, io.SeekEnd); err != nil {
 			return []byte(err.Error() + "\n")
@@ -121,5 +121,5 @@ func printStages(out io.Writer, all []stage) {
 	for _, s := range all {
 		fmt.Fprintf(table, "%s\t%s\n", s.name, s.about)
 	}
-	table.Flush() //nolint:errcheck // standard output: there is nobody left to tell
+	table.Flush()
 }

@@ -173,7 +173,7 @@ func TestGoTestCountsARealSuite(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer log.Close() //nolint:errcheck // the test reads it by name
+	defer log.Close()
 	got, err := env.goTest(t.Context(), log, call{argv: []string{"./..."}})
 	if want := (counts{passed: 1, failed: 1, suite: true}); got != want || err == nil {
 		t.Errorf("counted %+v with error %v, want %+v and an error", got, err, want)
