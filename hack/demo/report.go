@@ -1,0 +1,133 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	"github.com/routerfleet/routerfleet/api/v1alpha1"
+	"github.com/routerfleet/routerfleet/test/e2e/live"
+)
+
+// table counts requests by router and engine.
+type table map[string]map[string]int
+
+// routed asks every router how many requests it sent to which engine.
+func (d *demo) routed(ctx context.Context) (table, error) {
+	pods, err := d.cluster.Pods(ctx, namespace, v1alpha1.LabelFleet+"="+fleetName)
+	if err != nil {
+		return nil, err
+	}
+	routed := table{}
+	for _, pod := range pods {
+		metrics, err := d.cluster.RouterMetrics(ctx, namespace, pod.Name)
+		if err != nil {
+			return nil, err
+		}
+		routed[pod.Name] = map[string]int{}
+		for worker, requests := range metrics.By("routerfleet_worker_requests_total", "worker") {
+			routed[pod.Name][strings.TrimPrefix(worker, namespace+"/")] = int(requests)
+		}
+	}
+	return routed, nil
+}
+
+// since is what was added to an earlier table.
+func (t table) since(before table) table {
+	added := table{}
+	for router, engines := range t {
+		added[router] = map[string]int{}
+		for engine, requests := range engines {
+			added[router][engine] = requests - before[router][engine]
+		}
+	}
+	return added
+}
+
+// lines renders the table: a row an engine, a column a router, sums at the edges.
+func (t table) lines() []string {
+	routers := slices.Sorted(maps.Keys(t))
+	engines := map[string]int{}
+	sums := map[string]int{}
+	for router, counts := range t {
+		for engine, requests := range counts {
+			engines[engine] += requests
+			sums[router] += requests
+		}
+	}
+	wide := len("engine \\ router")
+	for engine := range engines {
+		wide = max(wide, len(engine))
+	}
+	row := func(name string, cell func(router string) string, sum string) string {
+		var b strings.Builder
+		fmt.Fprintf(&b, "%-*s", wide, name)
+		for _, router := range routers {
+			fmt.Fprintf(&b, "  %*s", len(router), cell(router))
+		}
+		fmt.Fprintf(&b, "  %8s", sum)
+		return b.String()
+	}
+	lines := []string{row("engine \\ router", func(r string) string { return r }, "sum")}
+	for _, engine := range slices.Sorted(maps.Keys(engines)) {
+		lines = append(lines, row(engine, func(r string) string { return fmt.Sprint(t[r][engine]) }, fmt.Sprint(engines[engine])))
+	}
+	total := 0
+	for _, sum := range sums {
+		total += sum
+	}
+	return append(lines, row("sum", func(r string) string { return fmt.Sprint(sums[r]) }, fmt.Sprint(total)))
+}
+
+// report prints where the requests went and what they cost.
+func (d *demo) report(r *live.LoadResult, routed table) {
+	d.screen.line("\nWhere the requests went (probes of the added latency included):")
+	for _, line := range routed.lines() {
+		d.screen.line("  %s", line)
+	}
+	d.screen.line("\nWhat they cost:")
+	for _, line := range r.Lines() {
+		d.screen.line("  %s", line)
+	}
+	d.screen.line("")
+}
+
+// showObjects prints what kubectl says.
+func (d *demo) showObjects(ctx context.Context) error {
+	out, err := d.cluster.Kubectl(ctx, "-n", namespace, "get", "rf,rs,pods,endpointslices")
+	if err != nil {
+		return err
+	}
+	d.screen.line("\n$ kubectl get rf,rs,pods,endpointslices\n%s", strings.TrimRight(out, "\n"))
+	return nil
+}
+
+// howToGoOn tells the commands a reader will want next; each can be pasted as it stands.
+func (d *demo) howToGoOn() string {
+	return strings.TrimSpace(fmt.Sprintf(`
+Go on by hand:
+
+  export KUBECONFIG=$PWD/.cluster/kubeconfig PATH=$PWD/bin/kube:$PATH
+
+  # a request of your own
+  kubectl port-forward service/%[1]s 30000:30000 &
+  curl -s http://127.0.0.1:30000/v1/chat/completions -H 'Content-Type: application/json' \
+    -d '{"model": "%[2]s", "max_tokens": 12, "messages": [{"role": "user", "content": "Hello"}]}'
+
+  # more routers
+  kubectl scale rf/%[1]s --replicas=4
+
+  # another image, one slot at a time; the wait ends when the last replica is replaced
+  kubectl patch rf/%[1]s --type=merge -p '{"spec": {"image": "routerfleet.io/router:next"}}'
+  kubectl wait --for=condition=RollingOut=False rf/%[1]s --timeout=5m
+
+  # everything the fleet says about itself
+  kubectl get rf -o wide; kubectl describe rf/%[1]s
+
+  # the fleet and all it owns
+  kubectl delete rf/%[1]s
+
+Remove everything: make demo-down`, fleetName, modelID))
+}
