@@ -49,10 +49,12 @@ func (e *environment) goTest(ctx context.Context, log *os.File, c call) (counts,
 }
 
 // countTests reads test events and copies their text to log. A package that
-// failed without a failing test (it did not build, or died) is one failure.
+// failed without a failing test (it did not build, or died) is one failure. What
+// failed tests said is repeated at the end, where the report looks for it.
 func countTests(events io.Reader, log io.Writer) (counts, error) {
 	total := counts{suite: true}
-	failures := map[string]int{} // by package
+	failed := map[string]int{} // tests by package
+	said := sayings{}
 	lines := bufio.NewScanner(events)
 	lines.Buffer(nil, maxEventBytes)
 	for lines.Scan() {
@@ -65,6 +67,7 @@ func countTests(events io.Reader, log io.Writer) (counts, error) {
 		if _, err := io.WriteString(log, ev.Output); err != nil {
 			return total, fmt.Errorf("write the log: %w", err)
 		}
+		said.add(ev)
 		switch {
 		case ev.Action == "pass" && ev.Test != "":
 			total.passed++
@@ -72,13 +75,13 @@ func countTests(events io.Reader, log io.Writer) (counts, error) {
 			total.skipped++
 		case ev.Action == "fail" && ev.Test != "":
 			total.failed++
-			failures[ev.Package]++
-		case ev.Action == "fail" && failures[ev.Package] == 0:
+			failed[ev.Package]++
+		case ev.Action == "fail" && failed[ev.Package] == 0:
 			total.failed++
 		}
 	}
 	if err := lines.Err(); err != nil {
 		return total, fmt.Errorf("read the output of go test: %w", err)
 	}
-	return total, nil
+	return total, said.writeFailures(log)
 }
