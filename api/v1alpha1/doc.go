@@ -6,6 +6,9 @@
 // without a webhook; Default repeats the static defaults for code that sees an
 // object before an API server did, and a test keeps the two equal.
 //
+// Rules ask has() also of fields that have a default: the default {} of a parent
+// is checked before its own fields are filled in.
+//
 // No rule compares anything with replicas: kubectl scale and autoscalers
 // validate the whole object again, and a fleet must always be scalable.
 //

@@ -4,6 +4,17 @@ import (
 	corev1 "k8s.io/api/core/v1"
 )
 
+// LabelValue is the value of a label.
+//
+// +kubebuilder:validation:MaxLength=63
+// +kubebuilder:validation:Pattern=`^(([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9])?$`
+type LabelValue string
+
+// AnnotationValue is the value of an annotation.
+//
+// +kubebuilder:validation:MaxLength=4096
+type AnnotationValue string
+
 // ServiceSpec is the Service clients use.
 type ServiceSpec struct {
 	// type of the Service.
@@ -25,16 +36,16 @@ type ServiceSpec struct {
 	// annotations are added to the Service.
 	// +optional
 	// +kubebuilder:validation:MaxProperties=32
-	// +kubebuilder:validation:XValidation:rule="self.all(k, k.size() <= 317 && self[k].size() <= 4096)",message="annotation keys are at most 317 characters, values at most 4096"
+	// +kubebuilder:validation:XValidation:rule="self.all(k, k.size() <= 317)",message="keys are at most 317 characters: a DNS name, a slash, 63 characters"
 	// +kubebuilder:validation:XValidation:rule="!self.exists(k, k.matches('^([^/]*[.])?routerfleet[.]io/'))",message="annotations must not use the reserved prefix routerfleet.io/"
-	Annotations map[string]string `json:"annotations,omitempty"`
+	Annotations map[string]AnnotationValue `json:"annotations,omitempty"`
 
 	// labels are added to the Service.
 	// +optional
 	// +kubebuilder:validation:MaxProperties=32
-	// +kubebuilder:validation:XValidation:rule="self.all(k, k.size() <= 317 && self[k].matches('^(([A-Za-z0-9][-A-Za-z0-9_.]{0,61})?[A-Za-z0-9])?$'))",message="label values are at most 63 letters, digits, '-', '_' and '.', and begin and end with a letter or digit"
+	// +kubebuilder:validation:XValidation:rule="self.all(k, k.size() <= 317)",message="keys are at most 317 characters: a DNS name, a slash, 63 characters"
 	// +kubebuilder:validation:XValidation:rule="!self.exists(k, k.matches('^([^/]*[.])?routerfleet[.]io/') || k in ['app.kubernetes.io/name', 'app.kubernetes.io/instance', 'app.kubernetes.io/managed-by'])",message="labels must not use the reserved prefix routerfleet.io/, nor app.kubernetes.io/name, instance and managed-by"
-	Labels map[string]string `json:"labels,omitempty"`
+	Labels map[string]LabelValue `json:"labels,omitempty"`
 }
 
 // ServicePort is a port of the client Service.
@@ -93,7 +104,7 @@ type SchedulingSpec struct {
 
 // DrainSpec says how long a router that is told to stop may finish its streams.
 //
-// +kubebuilder:validation:XValidation:rule="self.terminationGracePeriodSeconds > self.preStopSeconds",message="terminationGracePeriodSeconds must exceed preStopSeconds",fieldPath=".terminationGracePeriodSeconds"
+// +kubebuilder:validation:XValidation:rule="!has(self.terminationGracePeriodSeconds) || !has(self.preStopSeconds) || self.terminationGracePeriodSeconds > self.preStopSeconds",message="terminationGracePeriodSeconds must exceed preStopSeconds",fieldPath=".terminationGracePeriodSeconds"
 type DrainSpec struct {
 	// preStopSeconds is how long the pod goes on unchanged after its deletion, so
 	// that everybody hears that it leaves before it refuses work.
@@ -145,7 +156,7 @@ type PodTemplateSpec struct {
 	// +listType=map
 	// +listMapKey=mountPath
 	// +kubebuilder:validation:MaxItems=16
-	// +kubebuilder:validation:XValidation:rule="!self.exists(m, m.name.startsWith('routerfleet-') || m.mountPath.matches('^/+(etc/*)?$') || m.mountPath.matches('^/+etc/+routerfleet(/|$)') || m.mountPath.contains('..'))",message="volumeMounts must not touch /etc/routerfleet or a volume of the reserved prefix routerfleet-"
+	// +kubebuilder:validation:XValidation:rule="!self.exists(m, m.name.startsWith('routerfleet-') || m.mountPath == '/etc/routerfleet' || m.mountPath.startsWith('/etc/routerfleet/'))",message="volumeMounts must not touch /etc/routerfleet or a volume of the reserved prefix routerfleet-"
 	VolumeMounts []corev1.VolumeMount `json:"volumeMounts,omitempty"`
 }
 
@@ -154,14 +165,14 @@ type PodTemplateMetadata struct {
 	// labels are added to the pod.
 	// +optional
 	// +kubebuilder:validation:MaxProperties=32
-	// +kubebuilder:validation:XValidation:rule="self.all(k, k.size() <= 317 && self[k].matches('^(([A-Za-z0-9][-A-Za-z0-9_.]{0,61})?[A-Za-z0-9])?$'))",message="label values are at most 63 letters, digits, '-', '_' and '.', and begin and end with a letter or digit"
+	// +kubebuilder:validation:XValidation:rule="self.all(k, k.size() <= 317)",message="keys are at most 317 characters: a DNS name, a slash, 63 characters"
 	// +kubebuilder:validation:XValidation:rule="!self.exists(k, k.matches('^([^/]*[.])?routerfleet[.]io/') || k in ['app.kubernetes.io/name', 'app.kubernetes.io/instance', 'app.kubernetes.io/managed-by'])",message="labels must not use the reserved prefix routerfleet.io/, nor app.kubernetes.io/name, instance and managed-by"
-	Labels map[string]string `json:"labels,omitempty"`
+	Labels map[string]LabelValue `json:"labels,omitempty"`
 
 	// annotations are added to the pod.
 	// +optional
 	// +kubebuilder:validation:MaxProperties=32
-	// +kubebuilder:validation:XValidation:rule="self.all(k, k.size() <= 317 && self[k].size() <= 4096)",message="annotation keys are at most 317 characters, values at most 4096"
+	// +kubebuilder:validation:XValidation:rule="self.all(k, k.size() <= 317)",message="keys are at most 317 characters: a DNS name, a slash, 63 characters"
 	// +kubebuilder:validation:XValidation:rule="!self.exists(k, k.matches('^([^/]*[.])?routerfleet[.]io/'))",message="annotations must not use the reserved prefix routerfleet.io/"
-	Annotations map[string]string `json:"annotations,omitempty"`
+	Annotations map[string]AnnotationValue `json:"annotations,omitempty"`
 }

@@ -14,7 +14,7 @@ const (
 
 // RolloutSpec says how a new revision replaces the old one.
 //
-// +kubebuilder:validation:XValidation:rule="self.progressDeadlineSeconds > self.minReadySeconds",message="progressDeadlineSeconds must exceed minReadySeconds: a shorter deadline can only misfire",fieldPath=".progressDeadlineSeconds"
+// +kubebuilder:validation:XValidation:rule="!has(self.progressDeadlineSeconds) || !has(self.minReadySeconds) || self.progressDeadlineSeconds > self.minReadySeconds",message="progressDeadlineSeconds must exceed minReadySeconds: a shorter deadline can only misfire",fieldPath=".progressDeadlineSeconds"
 type RolloutSpec struct {
 	// state pauses and resumes rollouts. Self-heal and scaling always go on.
 	// +optional

@@ -24,9 +24,9 @@ import (
 // +kubebuilder:printcolumn:name="UPDATE",type=string,JSONPath=`.status.updateRevision`,priority=1
 // +kubebuilder:printcolumn:name="WORKERS",type=integer,JSONPath=`.status.workers.discovered`,priority=1
 // +kubebuilder:printcolumn:name="IMAGE",type=string,JSONPath=`.spec.image`,priority=1
-// +kubebuilder:validation:XValidation:rule="self.metadata.name.size() <= 40",message="metadata.name must be at most 40 characters: child names add a slot and a revision and must fit 63",fieldPath=".metadata.name"
-// +kubebuilder:validation:XValidation:rule="self.metadata.name.matches('^[a-z]([-a-z0-9]*[a-z0-9])?$')",message="metadata.name becomes a Service name: lower case letters, digits and '-', starting with a letter, at most 40 characters",fieldPath=".metadata.name"
-// +kubebuilder:validation:XValidation:rule="!self.metadata.name.endsWith('-peers')",message="metadata.name must not end in '-peers': the peer Service of another fleet may own that name",fieldPath=".metadata.name"
+// +kubebuilder:validation:XValidation:rule="self.metadata.name.size() <= 40",message="metadata.name must be at most 40 characters: child names add a slot and a revision and must fit 63"
+// +kubebuilder:validation:XValidation:rule="self.metadata.name.matches('^[a-z]([-a-z0-9]*[a-z0-9])?$')",message="metadata.name becomes a Service name: lower case letters, digits and '-', starting with a letter, at most 40 characters"
+// +kubebuilder:validation:XValidation:rule="!self.metadata.name.endsWith('-peers')",message="metadata.name must not end in '-peers': the peer Service of another fleet may own that name"
 type RouterFleet struct {
 	metav1.TypeMeta `json:",inline"`
 

@@ -14,7 +14,7 @@ const (
 
 // RoutingSpec says how requests reach workers.
 //
-// +kubebuilder:validation:XValidation:rule="self.staleRequestTimeoutSeconds >= self.requestTimeoutSeconds",message="staleRequestTimeoutSeconds must be at least requestTimeoutSeconds",fieldPath=".staleRequestTimeoutSeconds"
+// +kubebuilder:validation:XValidation:rule="!has(self.staleRequestTimeoutSeconds) || !has(self.requestTimeoutSeconds) || self.staleRequestTimeoutSeconds >= self.requestTimeoutSeconds",message="staleRequestTimeoutSeconds must be at least requestTimeoutSeconds",fieldPath=".staleRequestTimeoutSeconds"
 type RoutingSpec struct {
 	// policy chooses the worker of a request.
 	// +optional

@@ -43,6 +43,15 @@ func IsOwned(f *v1alpha1.RouterFleet, object metav1.Object) bool {
 	return metav1.IsControlledBy(object, f)
 }
 
+// plain is a user's map of labels or annotations as Kubernetes types it.
+func plain[V ~string](m map[string]V) map[string]string {
+	out := make(map[string]string, len(m))
+	for k, v := range m {
+		out[k] = string(v)
+	}
+	return out
+}
+
 // merged is a new map; later maps win.
 func merged(all ...map[string]string) map[string]string {
 	out := map[string]string{}

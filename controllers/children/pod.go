@@ -67,9 +67,9 @@ func router(pod *corev1.PodTemplateSpec) *corev1.Container { return &pod.Spec.Co
 
 func podMetadata(pod *corev1.PodTemplateSpec, in podInput) {
 	user := in.spec.PodTemplate.Metadata
-	pod.Labels = merged(user.Labels, FleetLabels(in.fleet), SlotSelector(in.fleet, in.revision, in.slot, in.retry))
+	pod.Labels = merged(plain(user.Labels), FleetLabels(in.fleet), SlotSelector(in.fleet, in.revision, in.slot, in.retry))
 	if len(user.Annotations) > 0 {
-		pod.Annotations = merged(user.Annotations)
+		pod.Annotations = plain(user.Annotations)
 	}
 }
 

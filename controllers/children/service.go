@@ -20,11 +20,11 @@ func ClientService(f *v1alpha1.RouterFleet) *corev1ac.ServiceApplyConfiguration 
 		spec.WithPorts(servicePort(p.Name, p.Port, v1alpha1.PortNameHTTP))
 	}
 	service := corev1ac.Service(ServiceName(f.Name), f.Namespace).
-		WithLabels(merged(f.Spec.Service.Labels, FleetLabels(f.Name))).
+		WithLabels(merged(plain(f.Spec.Service.Labels), FleetLabels(f.Name))).
 		WithOwnerReferences(ownerReference(f)).
 		WithSpec(spec)
 	if len(f.Spec.Service.Annotations) > 0 {
-		service.WithAnnotations(f.Spec.Service.Annotations)
+		service.WithAnnotations(plain(f.Spec.Service.Annotations))
 	}
 	return service
 }

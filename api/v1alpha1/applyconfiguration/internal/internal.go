@@ -23,6 +23,8 @@ func Parser() *typed.Parser {
 var parserOnce sync.Once
 var parser *typed.Parser
 var schemaYAML = typed.YAMLObject(`types:
+- name: com.github.routerfleet.routerfleet.api.v1alpha1.AnnotationValue
+  scalar: string
 - name: com.github.routerfleet.routerfleet.api.v1alpha1.CircuitBreakerSpec
   map:
     fields:
@@ -45,6 +47,8 @@ var schemaYAML = typed.YAMLObject(`types:
       type:
         scalar: numeric
       default: 630
+- name: com.github.routerfleet.routerfleet.api.v1alpha1.LabelValue
+  scalar: string
 - name: com.github.routerfleet.routerfleet.api.v1alpha1.PlainDiscovery
   map:
     fields:
@@ -58,12 +62,12 @@ var schemaYAML = typed.YAMLObject(`types:
       type:
         map:
           elementType:
-            scalar: string
+            namedType: com.github.routerfleet.routerfleet.api.v1alpha1.AnnotationValue
     - name: labels
       type:
         map:
           elementType:
-            scalar: string
+            namedType: com.github.routerfleet.routerfleet.api.v1alpha1.LabelValue
 - name: com.github.routerfleet.routerfleet.api.v1alpha1.PodTemplateSpec
   map:
     fields:
@@ -374,12 +378,12 @@ var schemaYAML = typed.YAMLObject(`types:
       type:
         map:
           elementType:
-            scalar: string
+            namedType: com.github.routerfleet.routerfleet.api.v1alpha1.AnnotationValue
     - name: labels
       type:
         map:
           elementType:
-            scalar: string
+            namedType: com.github.routerfleet.routerfleet.api.v1alpha1.LabelValue
     - name: ports
       type:
         list:

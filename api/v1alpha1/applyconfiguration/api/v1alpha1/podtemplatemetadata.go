@@ -2,15 +2,19 @@
 
 package v1alpha1
 
+import (
+	apiv1alpha1 "github.com/routerfleet/routerfleet/api/v1alpha1"
+)
+
 // PodTemplateMetadataApplyConfiguration represents a declarative configuration of the PodTemplateMetadata type for use
 // with apply.
 //
 // PodTemplateMetadata is added to the metadata of router pods.
 type PodTemplateMetadataApplyConfiguration struct {
 	// labels are added to the pod.
-	Labels map[string]string `json:"labels,omitempty"`
+	Labels map[string]apiv1alpha1.LabelValue `json:"labels,omitempty"`
 	// annotations are added to the pod.
-	Annotations map[string]string `json:"annotations,omitempty"`
+	Annotations map[string]apiv1alpha1.AnnotationValue `json:"annotations,omitempty"`
 }
 
 // PodTemplateMetadataApplyConfiguration constructs a declarative configuration of the PodTemplateMetadata type for use with
@@ -23,9 +27,9 @@ func PodTemplateMetadata() *PodTemplateMetadataApplyConfiguration {
 // and returns the receiver, so that objects can be build by chaining "With" function invocations.
 // If called multiple times, the entries provided by each call will be put on the Labels field,
 // overwriting an existing map entries in Labels field with the same key.
-func (b *PodTemplateMetadataApplyConfiguration) WithLabels(entries map[string]string) *PodTemplateMetadataApplyConfiguration {
+func (b *PodTemplateMetadataApplyConfiguration) WithLabels(entries map[string]apiv1alpha1.LabelValue) *PodTemplateMetadataApplyConfiguration {
 	if b.Labels == nil && len(entries) > 0 {
-		b.Labels = make(map[string]string, len(entries))
+		b.Labels = make(map[string]apiv1alpha1.LabelValue, len(entries))
 	}
 	for k, v := range entries {
 		b.Labels[k] = v
@@ -37,9 +41,9 @@ func (b *PodTemplateMetadataApplyConfiguration) WithLabels(entries map[string]st
 // and returns the receiver, so that objects can be build by chaining "With" function invocations.
 // If called multiple times, the entries provided by each call will be put on the Annotations field,
 // overwriting an existing map entries in Annotations field with the same key.
-func (b *PodTemplateMetadataApplyConfiguration) WithAnnotations(entries map[string]string) *PodTemplateMetadataApplyConfiguration {
+func (b *PodTemplateMetadataApplyConfiguration) WithAnnotations(entries map[string]apiv1alpha1.AnnotationValue) *PodTemplateMetadataApplyConfiguration {
 	if b.Annotations == nil && len(entries) > 0 {
-		b.Annotations = make(map[string]string, len(entries))
+		b.Annotations = make(map[string]apiv1alpha1.AnnotationValue, len(entries))
 	}
 	for k, v := range entries {
 		b.Annotations[k] = v

@@ -3,6 +3,7 @@
 package v1alpha1
 
 import (
+	apiv1alpha1 "github.com/routerfleet/routerfleet/api/v1alpha1"
 	v1 "k8s.io/api/core/v1"
 )
 
@@ -16,9 +17,9 @@ type ServiceSpecApplyConfiguration struct {
 	// ports of the Service. All of them lead to the router's data listener.
 	Ports []ServicePortApplyConfiguration `json:"ports,omitempty"`
 	// annotations are added to the Service.
-	Annotations map[string]string `json:"annotations,omitempty"`
+	Annotations map[string]apiv1alpha1.AnnotationValue `json:"annotations,omitempty"`
 	// labels are added to the Service.
-	Labels map[string]string `json:"labels,omitempty"`
+	Labels map[string]apiv1alpha1.LabelValue `json:"labels,omitempty"`
 }
 
 // ServiceSpecApplyConfiguration constructs a declarative configuration of the ServiceSpec type for use with
@@ -52,9 +53,9 @@ func (b *ServiceSpecApplyConfiguration) WithPorts(values ...*ServicePortApplyCon
 // and returns the receiver, so that objects can be build by chaining "With" function invocations.
 // If called multiple times, the entries provided by each call will be put on the Annotations field,
 // overwriting an existing map entries in Annotations field with the same key.
-func (b *ServiceSpecApplyConfiguration) WithAnnotations(entries map[string]string) *ServiceSpecApplyConfiguration {
+func (b *ServiceSpecApplyConfiguration) WithAnnotations(entries map[string]apiv1alpha1.AnnotationValue) *ServiceSpecApplyConfiguration {
 	if b.Annotations == nil && len(entries) > 0 {
-		b.Annotations = make(map[string]string, len(entries))
+		b.Annotations = make(map[string]apiv1alpha1.AnnotationValue, len(entries))
 	}
 	for k, v := range entries {
 		b.Annotations[k] = v
@@ -66,9 +67,9 @@ func (b *ServiceSpecApplyConfiguration) WithAnnotations(entries map[string]strin
 // and returns the receiver, so that objects can be build by chaining "With" function invocations.
 // If called multiple times, the entries provided by each call will be put on the Labels field,
 // overwriting an existing map entries in Labels field with the same key.
-func (b *ServiceSpecApplyConfiguration) WithLabels(entries map[string]string) *ServiceSpecApplyConfiguration {
+func (b *ServiceSpecApplyConfiguration) WithLabels(entries map[string]apiv1alpha1.LabelValue) *ServiceSpecApplyConfiguration {
 	if b.Labels == nil && len(entries) > 0 {
-		b.Labels = make(map[string]string, len(entries))
+		b.Labels = make(map[string]apiv1alpha1.LabelValue, len(entries))
 	}
 	for k, v := range entries {
 		b.Labels[k] = v
