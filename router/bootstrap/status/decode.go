@@ -43,6 +43,9 @@ func Decode(r io.Reader) (Status, error) {
 	if err := s.check(); err != nil {
 		return Status{}, err
 	}
+	for i := range s.Problems { // a problem without a code is one we do not know
+		s.Problems[i].Code = s.Problems[i].Code.orUnknown()
+	}
 	return s, nil
 }
 

@@ -74,11 +74,11 @@ func TestWhatIsNotKnownIsLeftOut(t *testing.T) {
 }
 
 func TestANewerRoutersWordsAreUnknownAndNotAnError(t *testing.T) {
-	got, err := Decode(strings.NewReader(`{"state":"dreaming","verdict":"hot","coverage":{"percent":99},"problems":[{"code":"new_trouble","count":1}]}`))
+	got, err := Decode(strings.NewReader(`{"state":"dreaming","verdict":"hot","coverage":{"percent":99},"problems":[{"code":"new_trouble","count":1},{}]}`))
 	if err != nil {
 		t.Fatal(err)
 	}
-	if got.State != StateUnknown || got.Verdict != VerdictUnknown || got.Problems[0].Code != CodeUnknown {
+	if got.State != StateUnknown || got.Verdict != VerdictUnknown || got.Problems[0].Code != CodeUnknown || got.Problems[1].Code != CodeUnknown {
 		t.Fatalf("got %+v", got)
 	}
 	got, err = Decode(strings.NewReader(`{}`))
