@@ -50,7 +50,7 @@ demo-down: ## Remove the demo and its cluster
 ##@ Test
 
 .PHONY: test
-test: ## Everything: unit, fuzz, envtest, end-to-end, lint (root)
+test: ## Everything: unit, fuzz, envtest, end-to-end on a new cluster, lint (root)
 	go run ./hack/testrun
 
 .PHONY: test-unit
@@ -66,12 +66,12 @@ test-envtest: ## Tests against a real API server and etcd
 	go run ./hack/testrun envtest
 
 .PHONY: test-e2e
-test-e2e: ## End-to-end tests on a local two-node cluster, or on E2E_KUBECONFIG's
+test-e2e: ## End-to-end tests on a new local cluster (root), or on E2E_KUBECONFIG's
 	go run ./hack/testrun e2e
 
 .PHONY: test-e2e-full
-test-e2e-full: ## End-to-end tests, the long ones included
-	E2E_FULL=1 go run ./hack/testrun e2e
+test-e2e-full: ## The same on three nodes, three times, each in another order
+	go run ./hack/testrun --nodes 3 --rounds 3 e2e
 
 .PHONY: fuzz
 fuzz: ## Fuzz every target for FUZZTIME (default 30s); new failures land in testdata

@@ -24,7 +24,10 @@ func run(ctx context.Context, args []string, out io.Writer) int {
 	flags := flag.NewFlagSet("testrun", flag.ContinueOnError)
 	flags.SetOutput(out)
 	list := flags.Bool("list", false, "print the stages and end")
-	fuzzTime := flags.Duration("fuzztime", 0, "fuzz every target for this long (default: an equal share of "+fuzzBudget.String()+")")
+	var o options
+	flags.DurationVar(&o.fuzzTime, "fuzztime", 0, "fuzz every target for this long (default: an equal share of "+fuzzBudget.String()+")")
+	flags.IntVar(&o.nodes, "nodes", 2, "nodes of the cluster for end-to-end tests")
+	flags.IntVar(&o.rounds, "rounds", 1, "how often the end-to-end tests run, each round in another order")
 	if err := flags.Parse(args); err != nil {
 		return 2
 	}
@@ -33,7 +36,7 @@ func run(ctx context.Context, args []string, out io.Writer) int {
 		fmt.Fprintln(out, "testrun:", err)
 		return 2
 	}
-	all := stages(root, *fuzzTime)
+	all := stages(root, o)
 	if *list {
 		printStages(out, all)
 		return 0

@@ -8,6 +8,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 )
@@ -21,10 +22,19 @@ const maxFuzzTargets = 100
 // downTimeout is enough to kill every node of a cluster and clean up after it.
 const downTimeout = time.Minute
 
+// options are what the command line may change about stages.
+type options struct {
+	fuzzTime time.Duration // of each target; 0 means its share of fuzzBudget
+	nodes    int           // of the cluster for end-to-end tests
+	rounds   int           // of the end-to-end tests
+}
+
+// e2eRound is what one round of the end-to-end tests may take.
+const e2eRound = 15 * time.Minute
+
 // stages is the table: what runs, in which lane, after what, for how long at
-// most. The limits are several times what a two-core machine needs cold. With a
-// fuzzTime each fuzz target runs that long instead of its share of the budget.
-func stages(root string, fuzzTime time.Duration) []stage {
+// most. The limits are several times what a two-core machine needs cold.
+func stages(root string, o options) []stage {
 	return []stage{
 		{name: "cluster-build", lane: builds, timeout: 45 * time.Minute, run: buildCluster,
 			about: "Kubernetes, etcd and CoreDNS binaries of the local cluster"},
@@ -41,14 +51,15 @@ func stages(root string, fuzzTime time.Duration) []stage {
 			about: "unit tests of everything else"},
 		{name: "nested", lane: tests, timeout: 20 * time.Minute, run: nestedTests,
 			about: "tests of the nested modules (repository checks, tools)"},
-		{name: "fuzz", lane: tests, timeout: 20*time.Minute + maxFuzzTargets*fuzzTime, run: fuzz(fuzzTime),
+		{name: "fuzz", lane: tests, timeout: 20*time.Minute + maxFuzzTargets*o.fuzzTime, run: fuzz(o.fuzzTime),
 			about: "a few seconds of every fuzz target"},
 		{name: "generate", lane: tests, timeout: 15 * time.Minute, run: shell("hack/ci/verify-generate.sh"),
 			about: "generated code and references are what the generators make"},
 		{name: "envtest", lane: tests, timeout: 20 * time.Minute, needs: []string{"cluster-build"}, run: envtest,
 			about: "tests against a real API server and etcd"},
-		{name: "e2e", lane: tests, timeout: 30 * time.Minute, needs: []string{"cluster-build", "images"}, run: e2e(root),
-			about: "end-to-end tests on a two-node local cluster"},
+		{name: "e2e", lane: tests, timeout: 10*time.Minute + time.Duration(o.rounds)*e2eRound,
+			needs: []string{"cluster-build", "images"}, run: e2e(root, o),
+			about: "end-to-end tests on a local cluster of several nodes"},
 		{name: "lint", lane: tests, timeout: 20 * time.Minute, needs: []string{"lint-build"}, run: shell("hack/ci/lint.sh"),
 			about: "golangci-lint: import arrows, function length, API conventions"},
 	}
@@ -168,10 +179,11 @@ func envtest(ctx context.Context, env *environment, log *os.File) (counts, error
 // e2e brings a cluster up, loads the images, runs the tests and takes the cluster
 // down whatever happened. With E2E_KUBECONFIG set it uses that cluster instead
 // and leaves it alone: its images are the caller's business.
-func e2e(root string) stageFunc {
+func e2e(root string, o options) stageFunc {
 	run := func(ctx context.Context, env *environment, log *os.File, kubeconfig string) (counts, error) {
 		return env.goTest(ctx, log, call{
-			argv: []string{"-tags=e2e", "-count=1", "-timeout=15m", "./test/e2e/..."},
+			argv: []string{"-tags=e2e", "-count=" + strconv.Itoa(o.rounds), "-shuffle=on",
+				"-timeout=" + (time.Duration(o.rounds) * e2eRound).String(), "./test/e2e/..."},
 			env:  []string{"E2E_KUBECONFIG=" + kubeconfig},
 		})
 	}
@@ -190,7 +202,7 @@ func e2e(root string) stageFunc {
 			err = errors.Join(err, env.do(down, log, call{argv: []string{"bin/cluster", "down"}}))
 		}()
 		for _, argv := range [][]string{
-			{"bin/cluster", "up", "--nodes", "2"},
+			{"bin/cluster", "up", "--nodes", strconv.Itoa(o.nodes)},
 			slices.Concat([]string{"bin/cluster", "load"}, tars),
 		} {
 			if err := env.do(ctx, log, call{argv: argv}); err != nil {

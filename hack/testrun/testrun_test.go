@@ -109,14 +109,14 @@ func TestTheEndOfAFailedLogIsPrinted(t *testing.T) {
 }
 
 func TestChoosingAStageBringsWhatItNeeds(t *testing.T) {
-	chosen, err := choose(stages("/", 0), []string{"e2e"})
+	chosen, err := choose(stages("/", options{}), []string{"e2e"})
 	if err != nil {
 		t.Fatal(err)
 	}
 	if got, want := stageNames(chosen), []string{"cluster-build", "images", "e2e"}; !slices.Equal(got, want) {
 		t.Errorf("chose %v, want %v", got, want)
 	}
-	if _, err := choose(stages("/", 0), []string{"e2e", "nonsense"}); err == nil || !strings.Contains(err.Error(), `"nonsense"`) {
+	if _, err := choose(stages("/", options{}), []string{"e2e", "nonsense"}); err == nil || !strings.Contains(err.Error(), `"nonsense"`) {
 		t.Errorf("error %v, want one that names the unknown stage", err)
 	}
 }
@@ -124,7 +124,7 @@ func TestChoosingAStageBringsWhatItNeeds(t *testing.T) {
 // The lanes wait for needs in table order; a need that comes later in its own
 // lane, or in a lane that waits back, would never end.
 func TestNeedsComeEarlierInTheTable(t *testing.T) {
-	all := stages("/", 0)
+	all := stages("/", options{})
 	for i, s := range all {
 		for _, need := range s.needs {
 			if j := slices.Index(stageNames(all), need); j < 0 || j >= i {
