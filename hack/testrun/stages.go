@@ -184,7 +184,7 @@ func e2e(root string, o options) stageFunc {
 		return env.goTest(ctx, log, call{
 			argv: []string{"-tags=e2e", "-count=" + strconv.Itoa(o.rounds), "-shuffle=on",
 				"-timeout=" + (time.Duration(o.rounds) * e2eRound).String(), "./test/e2e/..."},
-			env:  []string{"E2E_KUBECONFIG=" + kubeconfig},
+			env: []string{"E2E_KUBECONFIG=" + kubeconfig},
 		})
 	}
 	return func(ctx context.Context, env *environment, log *os.File) (n counts, err error) {
