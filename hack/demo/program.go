@@ -22,8 +22,8 @@ const (
 	stopGrace = 20 * time.Second
 )
 
-// run runs a program in the repository, shows the last line of its output as status and returns its
-// standard output. If it fails, the error carries the end of what it wrote. An interrupt reaches all
+// run runs a program in the repository and shows the last line of its output as status. If it fails, the
+// error carries the end of what it wrote. An interrupt reaches all
 // that the program started: it leads a process group of its own.
 func (d *demo) run(ctx context.Context, what string, argv ...string) error {
 	cmd := exec.CommandContext(ctx, argv[0], argv[1:]...)

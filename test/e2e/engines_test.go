@@ -73,7 +73,7 @@ func (e *engines) add(name string) {
 					FieldRef: &corev1.ObjectFieldSelector{FieldPath: "metadata.name"}}}},
 				ReadinessProbe: &corev1.Probe{
 					ProbeHandler: corev1.ProbeHandler{HTTPGet: &corev1.HTTPGetAction{
-						Path: "/health", Port: intstr.FromString("http")}},
+						Path: "/ready", Port: intstr.FromString("http")}},
 					PeriodSeconds: 1, FailureThreshold: 1,
 				},
 				SecurityContext: live.RestrictedContainer(),
@@ -122,25 +122,27 @@ func (e *engines) label(name, app string) {
 	}
 }
 
-// health makes an engine pass or fail its readiness probe; it goes on to answer requests.
-func (e *engines) health(name string, healthy bool) {
+// ready makes an engine pass or fail its readiness probe; it goes on to answer requests.
+func (e *engines) ready(name string, ready bool) {
 	e.Helper()
-	body := []byte(fmt.Sprintf(`{"healthy":%v}`, healthy))
-	if _, err := e.PodPost(e.ctx, e.namespace, name, enginePort, "/control/health", body); err != nil {
+	var err error
+	if ready {
+		_, err = e.PodRequest(e.ctx, "DELETE", e.namespace, name, enginePort, "/control/faults/ready_fail", nil)
+	} else {
+		_, err = e.PodRequest(e.ctx, "POST", e.namespace, name, enginePort, "/control/faults", []byte(`{"name":"ready_fail"}`))
+	}
+	if err != nil {
 		e.Fatal(err)
 	}
 }
 
-// requests is how many generation requests an engine has accepted, by its own count.
+// requests is how many generation requests reached an engine, by its own count.
 func (e *engines) requests(name string) int {
 	e.Helper()
 	metrics, err := e.Scrape(e.ctx, e.namespace, name, enginePort)
 	if err != nil {
 		e.Fatal(err)
 	}
-	sum, ok := metrics.Sum("sglang:num_requests_total", nil)
-	if !ok {
-		e.Fatalf("engine %s counts no requests", name)
-	}
+	sum, _ := metrics.Sum("enginesim_requests", nil)
 	return int(sum)
 }

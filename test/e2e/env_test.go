@@ -5,6 +5,7 @@ package e2e
 import (
 	"cmp"
 	"context"
+	"flag"
 	"fmt"
 	"os"
 	"os/signal"
@@ -37,7 +38,19 @@ type images struct{ router, routerNext, engine, loadgen string }
 // env is set by TestMain, before any test runs, and not written again.
 var env *environment
 
+// parallelTests is how many tests run at once unless -parallel says otherwise: they mostly wait, so there
+// may be more of them than cores, but not so many that a promise in seconds is judged in a queue.
+const parallelTests = "3"
+
 func TestMain(m *testing.M) {
+	flag.Parse()
+	chosen := false
+	flag.Visit(func(f *flag.Flag) { chosen = chosen || f.Name == "test.parallel" })
+	if !chosen {
+		if err := flag.Set("test.parallel", parallelTests); err != nil {
+			panic(err)
+		}
+	}
 	ctx, cancel := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer cancel()
 	var err error

@@ -29,9 +29,9 @@ var engineChanges = []engineChange{
 		ready: []string{"engine-0", "engine-1", "engine-2", "engine-3"}},
 	{name: "deleted", do: func(e *engines) { e.remove("engine-0") },
 		ready: []string{"engine-1", "engine-2", "engine-3"}},
-	{name: "unready", do: func(e *engines) { e.health("engine-1", false) },
+	{name: "unready", do: func(e *engines) { e.ready("engine-1", false) },
 		ready: []string{"engine-2", "engine-3"}, idle: "engine-1"},
-	{name: "ready again", do: func(e *engines) { e.health("engine-1", true) },
+	{name: "ready again", do: func(e *engines) { e.ready("engine-1", true) },
 		ready: []string{"engine-1", "engine-2", "engine-3"}},
 	{name: "relabelled away", do: func(e *engines) { e.label("engine-2", "somewhere-else") },
 		ready: []string{"engine-1", "engine-3"}, idle: "engine-2"},
@@ -70,6 +70,9 @@ func TestRoutersFollowEnginesWithinASecondAndFailNoRequest(t *testing.T) {
 func (e *engines) mustStayIdle(name string) {
 	e.Helper()
 	before := e.requests(name)
+	if before == 0 {
+		e.Fatalf("engine %s never got a request: that it gets none now says nothing", name)
+	}
 	e.consistently(1500*time.Millisecond, "engine "+name+" gets no request", func() error {
 		return same("requests it counted", e.requests(name), before)
 	})

@@ -128,15 +128,12 @@ func (b *limitedBuffer) Write(p []byte) (int, error) {
 
 // PodGet reads path from a port of a pod through the API server's proxy.
 func (c *Cluster) PodGet(ctx context.Context, namespace, pod string, port int, path string) ([]byte, error) {
-	return c.podRequest(ctx, "GET", namespace, pod, port, path, nil)
+	return c.PodRequest(ctx, "GET", namespace, pod, port, path, nil)
 }
 
-// PodPost sends body to path on a port of a pod through the API server's proxy, as JSON.
-func (c *Cluster) PodPost(ctx context.Context, namespace, pod string, port int, path string, body []byte) ([]byte, error) {
-	return c.podRequest(ctx, "POST", namespace, pod, port, path, body)
-}
-
-func (c *Cluster) podRequest(ctx context.Context, verb, namespace, pod string, port int, path string, body []byte) ([]byte, error) {
+// PodRequest sends a request to path on a port of a pod through the API server's proxy, with a JSON body
+// unless that is nil.
+func (c *Cluster) PodRequest(ctx context.Context, verb, namespace, pod string, port int, path string, body []byte) ([]byte, error) {
 	path, query, _ := strings.Cut(path, "?")
 	request := c.Client.CoreV1().RESTClient().Verb(verb).Namespace(namespace).Resource("pods").
 		SubResource("proxy").Name(pod + ":" + strconv.Itoa(port)).Suffix(path)
