@@ -80,17 +80,20 @@ func (a *app) kubeconfig(context.Context, []string) error {
 }
 
 // exec runs a command in a node's network, with the host's files and terminal.
-// KUBECONFIG names the API server by its address there.
+// KUBECONFIG names the API server by its address there, and kubectl is the
+// cluster's.
 func (a *app) exec(ctx context.Context, node int, command []string) error {
 	pid, err := a.nodePID(node)
 	if err != nil {
+		return err
+	}
+	if err := os.Setenv("PATH", filepath.Join(a.Bin(), "kube")+string(os.PathListSeparator)+os.Getenv("PATH")); err != nil {
 		return err
 	}
 	cmd := exec.CommandContext(ctx, command[0], command[1:]...)
 	cmd.Stdin, cmd.Stdout, cmd.Stderr = os.Stdin, os.Stdout, os.Stderr
 	cmd.Env = append(os.Environ(),
 		"KUBECONFIG="+a.PKI("admin.kubeconfig"),
-		"PATH="+os.Getenv("PATH")+string(os.PathListSeparator)+filepath.Join(a.Bin(), "kube"),
 		a.Mark(), layout.RoleVar+"="+layout.RoleExec, layout.NodeVar+"="+layout.NodeName(node))
 	if err := inside(pid, []space{networkSpace}, cmd.Start); err != nil {
 		return err
