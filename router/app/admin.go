@@ -1,0 +1,58 @@
+package app
+
+import (
+	"encoding/json"
+	"fmt"
+	"net/http"
+
+	"github.com/routerfleet/routerfleet/internal/signed"
+	"github.com/routerfleet/routerfleet/router/telemetry"
+)
+
+// adminHandler serves the admin listener. Probes and metrics are open; /internal takes signed calls of the fleet, or a
+// bearer for reading.
+func (a *App) adminHandler() http.Handler {
+	mux := http.NewServeMux()
+	mux.HandleFunc("GET /healthz", func(w http.ResponseWriter, _ *http.Request) { text(w, http.StatusOK, "ok") })
+	mux.HandleFunc("GET /readyz", a.readyz)
+	mux.Handle("GET /metrics", telemetry.Handler(a.registry, a.log))
+	internal := http.NewServeMux()
+	internal.HandleFunc("GET /internal/bootstrap", a.bootstrap)
+	var guard signed.Options
+	if a.tokens != nil {
+		guard.Keys, guard.Bearers = a.tokens.Keys, a.tokens.Bearers
+	}
+	mux.Handle("/internal/", signed.Handler(internal, guard))
+	return mux
+}
+
+func (a *App) readyz(w http.ResponseWriter, _ *http.Request) {
+	counts := a.workers.Snapshot().Counts()
+	switch {
+	case a.draining.Load():
+		text(w, http.StatusServiceUnavailable, "shutting down")
+	case a.ready.Load():
+		text(w, http.StatusOK, "ready")
+	default:
+		text(w, http.StatusServiceUnavailable, fmt.Sprintf(
+			"waiting for the first usable worker: %d discovered, %d withdrawn, %d not yet asked what they serve",
+			counts.Discovered, counts.Withdrawn, counts.Unintrospected))
+	}
+}
+
+func (a *App) bootstrap(w http.ResponseWriter, _ *http.Request) {
+	body, err := json.Marshal(a.status())
+	if err != nil {
+		a.log.Error("encode bootstrap status", "error", err)
+		text(w, http.StatusInternalServerError, "the status cannot be encoded")
+		return
+	}
+	w.Header().Set("Content-Type", "application/json")
+	_, _ = w.Write(body) // A caller that is gone needs no answer.
+}
+
+func text(w http.ResponseWriter, status int, line string) {
+	w.Header().Set("Content-Type", "text/plain; charset=utf-8")
+	w.WriteHeader(status)
+	_, _ = fmt.Fprintln(w, line) // A prober that is gone needs no answer.
+}

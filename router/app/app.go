@@ -1,0 +1,249 @@
+package app
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"net/http"
+	"os"
+	"strings"
+	"sync/atomic"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/routerfleet/routerfleet/internal/signed"
+	"github.com/routerfleet/routerfleet/router/policy"
+	"github.com/routerfleet/routerfleet/router/proxy"
+	"github.com/routerfleet/routerfleet/router/telemetry"
+	"github.com/routerfleet/routerfleet/router/workers"
+)
+
+// App is one router. New makes it, Run is its life.
+type App struct {
+	opts     Options
+	log      *slog.Logger
+	registry *prometheus.Registry
+	workers  *workers.Registry
+	proxy    *proxy.Handler
+	tokens   *signed.Dir // nil without --token-dir
+	key      *keyFile    // nil without --worker-api-key-file
+	boot     *boot
+
+	data, admin *listener
+	ready       atomic.Bool // latched, see doc.go
+	draining    atomic.Bool
+	started     chan struct{}
+	// failed receives the error of a part that ended by itself.
+	failed chan error
+}
+
+// New checks the options, reads the files they name and allocates. It starts nothing and opens no listener.
+func New(o Options) (*App, error) {
+	if err := o.Validate(); err != nil {
+		return nil, fmt.Errorf("options:\n%w", err)
+	}
+	o = o.withDefaults()
+	log, err := telemetry.NewLogger(o.Log, o.LogLevel, o.LogFormat)
+	if err != nil {
+		return nil, err
+	}
+	a := &App{
+		opts: o, log: log, registry: telemetry.NewRegistry("router", o.Version), boot: newBoot(o),
+		started: make(chan struct{}), failed: make(chan error, 8),
+	}
+	for _, step := range []func() error{a.openFiles, a.makeWorkers, a.makeProxy} {
+		if err := step(); err != nil {
+			return nil, err
+		}
+	}
+	a.data = &listener{app: a, name: "data", address: address(o.Host, o.Port), server: newServer(a.closing(a.proxy), log)}
+	a.admin = &listener{app: a, name: "admin", address: address(o.AdminHost, o.AdminPort), server: newServer(a.adminHandler(), log)}
+	return a, nil
+}
+
+func address(host string, port int) string { return net.JoinHostPort(host, fmt.Sprint(port)) }
+
+func (a *App) openFiles() (err error) {
+	if a.opts.TokenDir != "" {
+		if a.tokens, err = signed.OpenDir(a.opts.TokenDir, a.log); err != nil {
+			return fmt.Errorf("--token-dir: %w", err)
+		}
+	}
+	if a.opts.WorkerAPIKeyFile != "" {
+		if a.key, err = openKeyFile(a.opts.WorkerAPIKeyFile, a.log); err != nil {
+			return fmt.Errorf("--worker-api-key-file: %w", err)
+		}
+	}
+	return nil
+}
+
+func (a *App) makeWorkers() error {
+	o := workers.Options{
+		ModelID:          a.opts.ModelID,
+		BreakerThreshold: a.opts.CBThreshold,
+		BreakerCoolDown:  seconds(a.opts.CBCoolDownSecs),
+		Log:              a.log,
+		Metrics:          a.registry,
+	}
+	if a.key != nil {
+		o.APIKey = a.key.get
+	}
+	for _, arg := range a.opts.Worker {
+		w, err := workers.ParseStatic(arg)
+		if err != nil {
+			return err
+		}
+		o.Static = append(o.Static, w)
+	}
+	if a.opts.ServiceDiscovery {
+		client, err := workers.NewSliceClient(a.opts.Kubeconfig)
+		if err != nil {
+			return fmt.Errorf("--service-discovery: %w", err)
+		}
+		o.Slices = &workers.SliceSource{
+			Client: client, Namespace: a.opts.ServiceDiscoveryNamespace,
+			Selector: strings.Join(a.opts.Selector, ","), Port: a.opts.WorkerPort,
+		}
+	}
+	var err error
+	a.workers, err = workers.New(o)
+	return err
+}
+
+func (a *App) makeProxy() error {
+	p, err := policy.New(a.opts.Policy, policy.Options{})
+	if err != nil {
+		return err
+	}
+	a.proxy, err = proxy.New(proxy.Options{
+		RequestTimeout:    seconds(a.opts.RequestTimeoutSecs),
+		StaleTimeout:      seconds(a.opts.StaleRequestTimeoutSecs),
+		StreamIdleTimeout: seconds(a.opts.StreamIdleTimeoutSecs),
+		MaxBodyBytes:      a.opts.MaxBodyBytes,
+		MaxConcurrent:     a.opts.MaxConcurrentRequests,
+		Workers:           a.workers,
+		Policy:            p,
+		Registerer:        a.registry,
+		Logger:            a.log,
+	})
+	return err
+}
+
+// part is something that runs. start returns once it does; stop ends it, at the latest when its context ends.
+type part struct {
+	name  string
+	start func(context.Context) error
+	stop  func(context.Context) error
+}
+
+// parts is the start order; a failed start stops those before it, last first. Both listeners are open before anything
+// is asked of the network, so that a taken port is found out at once.
+func (a *App) parts() []part {
+	parts := []part{
+		{"admin listener", a.admin.start, a.admin.stop},
+		{"data listener", a.data.start, a.data.stop},
+	}
+	background := func(name string, run func(context.Context) error) {
+		j := &job{app: a, name: name, run: run}
+		parts = append(parts, part{name, j.start, j.stop})
+	}
+	if a.tokens != nil {
+		background("tokens", func(ctx context.Context) error { return a.tokens.Run(ctx, 0) })
+	}
+	if a.key != nil {
+		background("worker API key", a.key.run)
+	}
+	background("workers", a.workers.Run)
+	background("readiness", a.watchReadiness)
+	return parts
+}
+
+// Run serves until the first signal, then shuts down in order; a second signal hurries. It returns nil after a proper
+// shutdown, also a hurried one, and the reason otherwise. Call it once.
+func (a *App) Run(signals <-chan os.Signal) error {
+	limitMemory(a.log)
+	parts := a.parts()
+	if err := a.startAll(parts); err != nil {
+		return err
+	}
+	a.log.Info("router started", "version", a.opts.Version, "data", a.data.addr().String(), "admin", a.admin.addr().String(),
+		"static", len(a.opts.Worker), "discovery", a.opts.ServiceDiscovery, "policy", a.opts.Policy)
+	close(a.started)
+	var failure error
+	select {
+	case s := <-signals:
+		a.log.Info("shutting down", "signal", s.String())
+	case failure = <-a.failed:
+		a.log.Error("shutting down: a part of the router ended by itself", "error", failure)
+	}
+	return errors.Join(failure, a.shutdown(signals, parts))
+}
+
+func (a *App) startAll(parts []part) error {
+	for i, p := range parts {
+		err := p.start(context.Background())
+		if err == nil {
+			continue
+		}
+		err = fmt.Errorf("start %s: %w", p.name, err)
+		ctx, cancel := context.WithTimeout(context.Background(), stopBudget)
+		defer cancel()
+		for ; i > 0; i-- {
+			if undo := parts[i-1].stop(ctx); undo != nil {
+				err = errors.Join(err, fmt.Errorf("undo %s: %w", parts[i-1].name, undo))
+			}
+		}
+		return err
+	}
+	return nil
+}
+
+// Started is closed when all parts run.
+func (a *App) Started() <-chan struct{} { return a.started }
+
+// Addrs returns the addresses of the data and admin listeners, once started.
+func (a *App) Addrs() (data, admin net.Addr) { return a.data.addr(), a.admin.addr() }
+
+// closing marks answers during shutdown as the last on their connection: clients take the next request elsewhere, and
+// no request meets a connection that is being closed.
+func (a *App) closing(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if a.draining.Load() {
+			w.Header()["Connection"] = []string{"close"}
+		}
+		next.ServeHTTP(w, r)
+	})
+}
+
+// watchReadiness latches ready when the first request could be served.
+func (a *App) watchReadiness(ctx context.Context) error {
+	for {
+		changed := a.workers.Changed()
+		s := a.workers.Snapshot()
+		if s.Synced() {
+			a.boot.settle(time.Now())
+		}
+		if !a.ready.Load() && usable(s) {
+			a.ready.Store(true)
+			a.log.Info("ready", "workers", s.Counts().Usable(), "models", len(s.Models()))
+		}
+		select {
+		case <-changed:
+		case <-ctx.Done():
+			return nil
+		}
+	}
+}
+
+// usable says whether a request for some model would find a rank.
+func usable(s *workers.Snapshot) bool {
+	for _, m := range s.Models() {
+		if ranks, _ := s.Pool(m.ID); len(ranks) > 0 {
+			return true
+		}
+	}
+	return false
+}
