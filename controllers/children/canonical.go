@@ -49,6 +49,18 @@ var defaultsV1 = []struct {
 	{[]string{"drain", "terminationGracePeriodSeconds"}, json.Number("630")},
 }
 
+// plainParents only group fields: an empty one says as much as none. Inner ones
+// come first. Not so resources, where empty means none and absent the default.
+var plainParents = [][]string{
+	{"scheduling"},
+	{"podTemplate", "metadata"},
+	{"podTemplate"},
+	{"routing", "circuitBreaker"},
+	{"routing"},
+	{"drain"},
+	{"rollout"},
+}
+
 // canonical is the JSON of a spec with sorted keys and quantities by value,
 // without what is at its default.
 func canonical(s v1alpha1.RouterFleetSpec) ([]byte, error) {
@@ -60,6 +72,9 @@ func canonical(s v1alpha1.RouterFleetSpec) ([]byte, error) {
 	}
 	for _, d := range defaultsV1 {
 		dropEqual(tree, d.path, d.value)
+	}
+	for _, path := range plainParents {
+		dropEqual(tree, path, map[string]any{})
 	}
 	return json.Marshal(tree) // map keys come out sorted
 }
@@ -183,5 +198,9 @@ func canonicalQuantity(q resource.Quantity) resource.Quantity {
 	if value, ok := q.AsInt64(); ok && value != 0 && value%1024 == 0 {
 		format = resource.BinarySI
 	}
-	return resource.MustParse(resource.NewDecimalQuantity(*q.AsDec(), format).String())
+	same, err := resource.ParseQuantity(resource.NewDecimalQuantity(*q.AsDec(), format).String())
+	if err != nil || same.Cmp(q) != 0 {
+		return q // beyond 10^18 there is no suffix; String drops the exponent
+	}
+	return same
 }
