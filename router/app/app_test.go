@@ -163,15 +163,21 @@ func TestReadyBeginsWithTheFirstUsableWorkerAndEndsWithTheSignal(t *testing.T) {
 
 func TestAReadyRouterStaysReadyWhenItsWorkersLeave(t *testing.T) {
 	e := engine(t)
-	r := start(t, Options{Worker: []string{"a=" + e.URL}})
+	r := start(t, Options{Worker: []string{"a=" + e.URL}, CBThreshold: 1})
 	defer r.stop()
 	r.awaitReady()
 	for !r.ready.Load() {
 		_, _ = r.get("/healthz")
 	}
 	e.Close()
-	for usable(r.workers.Snapshot()) {
-		<-r.workers.Changed()
+	data, _ := r.Addrs()
+	resp, err := http.Post("http://"+data.String()+"/v1/chat/completions", "application/json", strings.NewReader(`{"model":"m"}`))
+	if err != nil {
+		t.Fatal(err)
+	}
+	resp.Body.Close()
+	if resp.StatusCode != 502 || usable(r.workers.Snapshot()) {
+		t.Fatalf("the request got %d; want 502 and an open breaker", resp.StatusCode)
 	}
 	if code, body := r.get("/readyz"); code != 200 {
 		t.Errorf("got %d %q, want 200", code, body)
