@@ -52,6 +52,18 @@ func newMetrics(reg prometheus.Registerer, r *Registry) (*metrics, error) {
 	return m, nil
 }
 
+// answered counts the introspections among the answers.
+func (m *metrics) answered(msg message) {
+	switch msg := msg.(type) {
+	case introspected:
+		result := "ok"
+		if msg.err != nil {
+			result = "error"
+		}
+		m.introspections.WithLabelValues(result).Inc()
+	}
+}
+
 // skippedNow replaces the skip counts; a reason that is gone loses its series.
 func (m *metrics) skippedNow(byReason map[string]int) {
 	m.skipped.Reset()

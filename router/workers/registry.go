@@ -97,6 +97,7 @@ func (r *Registry) loop(ctx context.Context, q *questions) {
 		case <-timer.C:
 			msg = tick{}
 		case msg = <-r.inbox:
+			r.metrics.answered(msg)
 		case <-r.slices.changes():
 			msg = listed{set: r.slices.latest()}
 		}

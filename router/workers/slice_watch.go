@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strconv"
 	"sync"
+	"time"
 
 	"github.com/go-logr/logr"
 	discoveryv1 "k8s.io/api/discovery/v1"
@@ -17,11 +18,13 @@ import (
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/apimachinery/pkg/watch"
 	discoveryclient "k8s.io/client-go/kubernetes/typed/discovery/v1"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/cache"
 	"k8s.io/client-go/tools/clientcmd"
+	"k8s.io/klog/v2"
 )
 
 // NewSliceClient returns a client for EndpointSlices: from a kubeconfig file, or the pod's own service account
@@ -110,12 +113,36 @@ func (w *sliceWatch) latest() []endpoint {
 }
 
 func (w *sliceWatch) run(ctx context.Context) {
-	logger := logr.FromSlogHandler(w.log.Handler())
+	// client-go reports each failed attempt by itself. note does that better, on change, so its own lines are for
+	// debugging only.
+	logger := logr.FromSlogHandler(asDebug{w.log.Handler()})
 	r := cache.NewReflectorWithOptions(w.listerWatcher(), &discoveryv1.EndpointSlice{}, w, cache.ReflectorOptions{
-		Name: "workers", Logger: &logger,
+		Name: "workers", Logger: &logger, Backoff: &redial,
 	})
-	r.RunWithContext(ctx)
+	r.RunWithContext(klog.NewContext(ctx, logger))
 }
+
+// redial is how long the reflector waits between attempts: half a second, so that a cut watch misses little, up to
+// ten (client-go's own default goes to a minute with jitter, in which a dead engine would keep its place).
+var redial = wait.Backoff{Duration: 500 * time.Millisecond, Factor: 2, Jitter: 0.5, Steps: 16, Cap: 10 * time.Second}
+
+// asDebug lets every record through at debug level, whatever it calls itself.
+type asDebug struct{ slog.Handler }
+
+func (h asDebug) Enabled(ctx context.Context, _ slog.Level) bool {
+	return h.Handler.Enabled(ctx, slog.LevelDebug)
+}
+
+func (h asDebug) Handle(ctx context.Context, r slog.Record) error {
+	r.Level = slog.LevelDebug
+	return h.Handler.Handle(ctx, r)
+}
+
+func (h asDebug) WithAttrs(attrs []slog.Attr) slog.Handler {
+	return asDebug{h.Handler.WithAttrs(attrs)}
+}
+
+func (h asDebug) WithGroup(name string) slog.Handler { return asDebug{h.Handler.WithGroup(name)} }
 
 // listerWatcher lists and watches the selected slices, and notes every failure.
 func (w *sliceWatch) listerWatcher() cache.ListerWatcher {

@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"strings"
 	"testing"
-	"time"
 )
 
 func ids(ranks []*Rank) string {
@@ -160,7 +159,7 @@ func TestChangedClosesAtTheNextSnapshotAndOnlyThen(t *testing.T) {
 	f.Set()
 	select {
 	case <-ch:
-	case <-time.After(0):
+	default:
 		t.Fatal("not closed at a new snapshot")
 	}
 	if f.Changed() == ch {
