@@ -234,7 +234,7 @@ func TestExtraArgsCannotSetOwnedFlags(t *testing.T) {
 		"--worker=http://a", "--worker-urls=http://a", "--worker-port=1", "--worker-api-key-file=/a",
 		"--shutdown-drain-secs=1", "--shutdown-linger-secs=1", "--model-id=m", "--policy=round_robin",
 		"--request-timeout-secs=1", "--stale-request-timeout-secs=1", "--cb-threshold=1", "--cb-cool-down-secs=1",
-		"--max-concurrent-requests=1", "--kubeconfig=/a", "--hash-seed-file=/a",
+		"--max-concurrent-requests=1", "--kubeconfig=/a", "--hash-seed-file=/a", "--pod-uid=x", "--revision=x",
 		"--kv-peer-selector=a", "--kv-bootstrap-mode=x", "--kv-upstream-peer-selector=a", "--kv-snapshot-dir=/a",
 	} {
 		f := minimal("args")

@@ -18,7 +18,7 @@ func (s *RouterFleetSpec) Default() {
 	s.Rollout.Default()
 	s.Service.Default()
 	s.Drain.Default()
-	if s.Resources.Requests == nil && s.Resources.Limits == nil && s.Resources.Claims == nil {
+	if r := s.Resources; len(r.Requests)+len(r.Limits)+len(r.Claims) == 0 {
 		s.Resources.Requests = corev1.ResourceList{
 			corev1.ResourceCPU:    resource.MustParse("500m"),
 			corev1.ResourceMemory: resource.MustParse("512Mi"),

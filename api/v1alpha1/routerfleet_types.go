@@ -109,8 +109,8 @@ type RouterFleetSpec struct {
 	// +kubebuilder:default={}
 	Service ServiceSpec `json:"service,omitzero"`
 
-	// resources of the router container. There is no CPU limit by default:
-	// throttling shows as latency on every request.
+	// resources of the router container; empty means the default. That has no CPU
+	// limit: throttling shows as latency on every request.
 	// +optional
 	// +kubebuilder:default={requests:{cpu:"500m",memory:"512Mi"}}
 	Resources corev1.ResourceRequirements `json:"resources,omitzero"`

@@ -56,7 +56,7 @@ type RoutingSpec struct {
 	// +kubebuilder:validation:items:MinLength=3
 	// +kubebuilder:validation:items:MaxLength=256
 	// +kubebuilder:validation:XValidation:rule="self.all(a, a.matches('^--[a-z][a-z0-9-]*(=|$)'))",message="each of extraArgs must be one --flag or --flag=value"
-	// +kubebuilder:validation:XValidation:rule="!self.exists(a, a.matches('^--(no-)?(kv-|admin-|hash-seed-file|host|port|selector|service-discovery|token-dir|worker|shutdown-|model-id|policy|request-timeout-secs|stale-request-timeout-secs|cb-|max-concurrent-requests|kubeconfig)'))",message="extraArgs must not set a flag that the operator or a field owns: --kv-*, --admin-*, --host, --port, --selector, --service-discovery*, --token-dir, --worker*, --shutdown-*, --hash-seed-file, --model-id, --policy*, --request-timeout-secs, --stale-request-timeout-secs, --cb-*, --max-concurrent-requests, --kubeconfig"
+	// +kubebuilder:validation:XValidation:rule="!self.exists(a, a.matches('^--(no-)?(kv-|admin-|hash-seed-file|host|port|selector|service-discovery|token-dir|worker|shutdown-|model-id|policy|request-timeout-secs|stale-request-timeout-secs|cb-|max-concurrent-requests|kubeconfig|pod-uid|revision)'))",message="extraArgs must not set a flag that the operator or a field owns: --kv-*, --admin-*, --host, --port, --selector, --service-discovery*, --token-dir, --worker*, --shutdown-*, --hash-seed-file, --model-id, --policy*, --request-timeout-secs, --stale-request-timeout-secs, --cb-*, --max-concurrent-requests, --kubeconfig, --pod-uid, --revision"
 	ExtraArgs []string `json:"extraArgs,omitempty"`
 }
 

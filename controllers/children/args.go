@@ -105,12 +105,17 @@ const (
 
 // drainBudget divides what the grace period leaves after the preStop sleep. At
 // the defaults, 630 - 10, streams get 600 s. Short graces shrink linger and
-// margin to a quarter each, and streams get at least a second.
+// margin to a quarter each, and streams get at least a second. The router reads 0
+// as its default, so no linger is -1.
 func drainBudget(d *v1alpha1.DrainSpec) (drain, linger int32) {
 	rest := d.TerminationGracePeriodSeconds - valueOr(d.PreStopSeconds, 0)
 	linger = min(lingerSeconds, rest/4)
 	margin := min(killMarginSeconds, rest/4)
-	return max(1, rest-linger-margin), linger
+	drain = max(1, rest-linger-margin)
+	if linger == 0 {
+		linger = -1
+	}
+	return drain, linger
 }
 
 // escape keeps the kubelet from expanding $(NAME) in a value that is meant

@@ -50,7 +50,7 @@ var defaultsV1 = []struct {
 }
 
 // plainParents only group fields: an empty one says as much as none. Inner ones
-// come first. Not so resources, where empty means none and absent the default.
+// come first.
 var plainParents = [][]string{
 	{"scheduling"},
 	{"podTemplate", "metadata"},

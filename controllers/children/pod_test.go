@@ -98,7 +98,7 @@ func TestTheDrainFitsTheGrace(t *testing.T) {
 		for grace := preStop + 1; grace < preStop+2000; grace++ {
 			d := &v1alpha1.DrainSpec{PreStopSeconds: ptr.To(preStop), TerminationGracePeriodSeconds: grace}
 			drain, linger := drainBudget(d)
-			if drain < 1 || linger < 0 || preStop+linger+drain > grace {
+			if drain < 1 || linger == 0 || preStop+max(linger, 0)+drain > grace {
 				t.Fatalf("grace %d, preStop %d: drain %d, linger %d", grace, preStop, drain, linger)
 			}
 		}

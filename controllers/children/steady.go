@@ -12,7 +12,9 @@ type Child struct {
 	Kind string
 	// Name of the object, in the namespace of the fleet.
 	Name string
-	// Apply is the intent: every field in it is the operator's, no other is.
+	// Apply is the intent: every field in it is the operator's, no other is. Use it
+	// for one request: clients write the API server's answer into it, and applying
+	// that would claim every field there is.
 	Apply runtime.ApplyConfiguration
 }
 

@@ -31,8 +31,8 @@ type RouterFleetSpecApplyConfiguration struct {
 	Rollout *RolloutSpecApplyConfiguration `json:"rollout,omitempty"`
 	// service is the Service clients use. It carries the name of the fleet.
 	Service *ServiceSpecApplyConfiguration `json:"service,omitempty"`
-	// resources of the router container. There is no CPU limit by default:
-	// throttling shows as latency on every request.
+	// resources of the router container; empty means the default. That has no CPU
+	// limit: throttling shows as latency on every request.
 	Resources *v1.ResourceRequirements `json:"resources,omitempty"`
 	// scheduling says where router pods may run.
 	Scheduling *SchedulingSpecApplyConfiguration `json:"scheduling,omitempty"`
