@@ -28,14 +28,28 @@ RUN mkdir -p /rootfs/etc /rootfs/tmp \
  && echo 'nonroot:x:65532:65532:nonroot:/:/sbin/nologin' > /rootfs/etc/passwd
 
 FROM scratch AS manager
+ARG VERSION=dev
+LABEL org.opencontainers.image.title="manager" \
+      org.opencontainers.image.description="Operator of RouterFleet: runs fleets of KV-cache-aware LLM routers on Kubernetes" \
+      org.opencontainers.image.source="https://github.com/routerfleet/routerfleet" \
+      org.opencontainers.image.licenses="Apache-2.0" \
+      org.opencontainers.image.version="$VERSION"
 COPY --from=build /rootfs/ /
 COPY --from=build /out/manager /manager
+WORKDIR /
 USER 65532:65532
 ENTRYPOINT ["/manager"]
 
 FROM scratch AS router
+ARG VERSION=dev
+LABEL org.opencontainers.image.title="router" \
+      org.opencontainers.image.description="Router of RouterFleet: forwards OpenAI-style traffic to the engine that holds the prompt's prefix" \
+      org.opencontainers.image.source="https://github.com/routerfleet/routerfleet" \
+      org.opencontainers.image.licenses="Apache-2.0" \
+      org.opencontainers.image.version="$VERSION"
 COPY --from=build /rootfs/ /
 COPY --from=build /out/router /router
 EXPOSE 30000/tcp 9400/tcp
+WORKDIR /
 USER 65532:65532
 ENTRYPOINT ["/router"]

@@ -1,7 +1,10 @@
 package repocheck
 
 import (
+	"encoding/json"
 	"maps"
+	"os"
+	"os/exec"
 	"slices"
 	"strings"
 	"testing"
@@ -18,6 +21,7 @@ type dockerImage struct {
 	ports      []string // as in "9400/tcp", sorted
 	labels     map[string]string
 	copies     []copied
+	workingDir string
 }
 
 type copied struct{ stage, from, to string }
@@ -61,9 +65,13 @@ func imageOf(t *testing.T, s instructions.Stage) dockerImage {
 			image.user = c.User
 		case *instructions.ExposeCommand:
 			image.ports = append(image.ports, c.Ports...)
+		case *instructions.WorkdirCommand:
+			image.workingDir = c.Path
+		case *instructions.ArgCommand:
+			// VERSION, for the label.
 		case *instructions.LabelCommand:
 			for _, pair := range c.Labels {
-				image.labels[pair.Key] = pair.Value
+				image.labels[pair.Key] = strings.ReplaceAll(strings.Trim(pair.Value, `"`), "$", "")
 			}
 		case *instructions.CopyCommand:
 			for _, from := range c.SourcePaths {
@@ -75,6 +83,89 @@ func imageOf(t *testing.T, s instructions.Stage) dockerImage {
 	}
 	slices.Sort(image.ports)
 	return image
+}
+
+// described is an entry of hack/image's table, as hack/image/describe prints it.
+type described struct {
+	Name       string
+	Package    string
+	Ports      []string
+	Shipped    bool
+	Entrypoint []string
+	User       string
+	WorkingDir string
+	Labels     map[string]string
+	Passwd     string
+}
+
+func describedImages(t *testing.T) []described {
+	t.Helper()
+	cmd := exec.Command("go", "run", "./hack/image/describe")
+	cmd.Dir = root
+	cmd.Stderr = os.Stderr
+	text, err := cmd.Output()
+	if err != nil {
+		t.Fatalf("print the table of images: %v", err)
+	}
+	var all []described
+	if err := json.Unmarshal(text, &all); err != nil {
+		t.Fatal(err)
+	}
+	return all
+}
+
+// Two ways to the same image must end in the same image: what a deployment relies
+// on (user, entrypoint, ports) may not depend on who built it.
+func TestTheDockerfileMakesTheShippedImagesOfTheImageBuilder(t *testing.T) {
+	shipped := 0
+	for _, want := range describedImages(t) {
+		if !want.Shipped {
+			continue
+		}
+		shipped++
+		got := imageOf(t, stageNamed(t, want.Name))
+		if got.base != "scratch" {
+			t.Errorf("%s: from %s, want scratch", want.Name, got.base)
+		}
+		if !slices.Equal(got.entrypoint, want.Entrypoint) {
+			t.Errorf("%s: entrypoint %q, want %q", want.Name, got.entrypoint, want.Entrypoint)
+		}
+		if got.user != want.User || got.workingDir != want.WorkingDir {
+			t.Errorf("%s: user %s in %s, want %s in %s", want.Name, got.user, got.workingDir, want.User, want.WorkingDir)
+		}
+		slices.Sort(want.Ports)
+		if !slices.Equal(got.ports, want.Ports) {
+			t.Errorf("%s: ports %q, want %q", want.Name, got.ports, want.Ports)
+		}
+		if !maps.Equal(got.labels, want.Labels) {
+			t.Errorf("%s: labels\n%q, want\n%q", want.Name, got.labels, want.Labels)
+		}
+		wantCopies := []copied{{"build", "/rootfs/", "/"}, {"build", "/out/" + want.Name, "/" + want.Name}}
+		if !slices.Equal(got.copies, wantCopies) {
+			t.Errorf("%s: copies %v, want %v", want.Name, got.copies, wantCopies)
+		}
+		if !strings.Contains(buildScript(t), want.Package) {
+			t.Errorf("the build stage does not build %s", want.Package)
+		}
+		if !strings.Contains(buildScript(t), "'"+strings.TrimSpace(want.Passwd)+"' > /rootfs/etc/passwd") {
+			t.Errorf("the build stage does not write the /etc/passwd of %s: %q", want.Name, want.Passwd)
+		}
+	}
+	if shipped == 0 {
+		t.Error("hack/image ships no image: the table was not read")
+	}
+}
+
+// buildScript is the text of the build stage's RUN commands.
+func buildScript(t *testing.T) string {
+	t.Helper()
+	var script strings.Builder
+	for _, command := range stageNamed(t, "build").Commands {
+		if run, ok := command.(*instructions.RunCommand); ok {
+			script.WriteString(strings.Join(run.CmdLine, " ") + "\n")
+		}
+	}
+	return script.String()
 }
 
 func TestTheDockerfileBuildsWithTheGoOfTheModule(t *testing.T) {
