@@ -90,10 +90,9 @@ var (
 	buildCluster = sequence(
 		call{argv: []string{"go", "build", "-o", "bin/cluster", "./hack/cluster"}},
 		call{argv: []string{"bin/cluster", "build"}})
-	// The router has a second tag of the same content: what tests roll to.
-	buildImages = sequence(
-		call{argv: []string{"go", "run", "./hack/image", "--out", "bin/images", "--tag", "dev", "manager", "router", "enginesim", "loadgen"}},
-		call{argv: []string{"go", "run", "./hack/image", "--out", "bin/images/next", "--tag", "next", "router"}})
+	// The second tag names the same content: what tests roll to.
+	buildImages = shell("go", "run", "./hack/image", "--out", "bin/images", "--tag", "dev", "--tag", "next",
+		"manager", "router", "enginesim", "loadgen")
 	buildLinter = shell("hack/lint/build.sh")
 	vet         = shell("go", "vet", "-tags", "e2e,envtest", "./...")
 )
@@ -191,9 +190,9 @@ func e2e(root string, o options) stageFunc {
 		if given := os.Getenv("E2E_KUBECONFIG"); given != "" {
 			return run(ctx, env, log, given)
 		}
-		tars, err := imageTars(root)
+		tars, err := filepath.Glob(filepath.Join(root, "bin", "images", "*.tar"))
 		if err != nil {
-			return counts{}, err
+			return counts{}, fmt.Errorf("list image tars: %w", err)
 		}
 		defer func() {
 			// The stage's context may be over; what it started must not outlive it.
@@ -211,17 +210,4 @@ func e2e(root string, o options) stageFunc {
 		}
 		return run(ctx, env, log, filepath.Join(root, ".cluster", "kubeconfig"))
 	}
-}
-
-// imageTars are the files that the images stage wrote.
-func imageTars(root string) ([]string, error) {
-	var tars []string
-	for _, pattern := range []string{"*.tar", "next/*.tar"} {
-		found, err := filepath.Glob(filepath.Join(root, "bin", "images", pattern))
-		if err != nil {
-			return nil, fmt.Errorf("list image tars: %w", err)
-		}
-		tars = append(tars, found...)
-	}
-	return tars, nil
 }
