@@ -78,7 +78,11 @@ fuzz: ## Fuzz every target for FUZZTIME (default 30s); new failures land in test
 	go run ./hack/testrun --fuzztime $(FUZZTIME) fuzz
 
 .PHONY: bench
-bench: ## Go benchmarks; compare ten runs with benchstat
+bench: ## What the router adds to a request, beside a bare reverse proxy
+	go run ./test/bench
+
+.PHONY: bench-micro
+bench-micro: ## Go benchmarks; compare ten runs with benchstat
 	go test -run '^$$' -bench . -benchmem ./router/... ./controllers/... ./internal/...
 
 .PHONY: lint

@@ -21,10 +21,11 @@ const (
 	endToEnd = module + "/test/e2e"
 )
 
-// raced are the trees whose tests run under the race detector: state machines
-// and everything with goroutines. The others would only pay for compiling the
+// raced are the trees whose tests run under the race detector: the product and
+// what stands in for engines. The others would only pay for compiling the
 // world a second time, with cgo.
-var raced = []string{module + "/router/", module + "/controllers", module + "/internal/", module + "/test/enginesim"}
+var raced = []string{module + "/router/", module + "/controllers", module + "/internal/",
+	module + "/test/enginesim", module + "/test/component"}
 
 // goPackage is the part of "go list -json" that we read.
 type goPackage struct {

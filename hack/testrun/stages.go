@@ -46,7 +46,7 @@ func stages(root string, o options) []stage {
 		{name: "vet", lane: tests, timeout: 30 * time.Minute, run: vet,
 			about: "go vet of everything, end-to-end tests included"},
 		{name: "race", lane: tests, timeout: 30 * time.Minute, run: unitTests("", isRaced, true),
-			about: "unit tests of router, controllers, internal and the engine double under the race detector"},
+			about: "unit and component tests of the product and the engine double under the race detector"},
 		{name: "unit", lane: tests, timeout: 30 * time.Minute, run: unitTests("", isPlain, false),
 			about: "unit tests of everything else"},
 		{name: "nested", lane: tests, timeout: 20 * time.Minute, run: nestedTests,
