@@ -9,6 +9,7 @@ import (
 
 	"github.com/routerfleet/routerfleet/api/v1alpha1"
 	"github.com/routerfleet/routerfleet/test/e2e/live"
+	"github.com/routerfleet/routerfleet/test/loadgen"
 )
 
 // table counts requests by router and engine.
@@ -82,13 +83,13 @@ func (t table) lines() []string {
 }
 
 // report prints where the requests went and what they cost.
-func (d *demo) report(r *live.LoadResult, routed table) {
+func (d *demo) report(r *loadgen.Result, routed table) {
 	d.screen.line("\nWhere the requests went (probes of the added latency included):")
 	for _, line := range routed.lines() {
 		d.screen.line("  %s", line)
 	}
 	d.screen.line("\nWhat they cost:")
-	for _, line := range r.Lines() {
+	for _, line := range live.Summary(r) {
 		d.screen.line("  %s", line)
 	}
 	d.screen.line("")

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/routerfleet/routerfleet/test/e2e/live"
+	"github.com/routerfleet/routerfleet/test/loadgen"
 )
 
 const (
@@ -58,8 +59,8 @@ func (d *demo) replayTrace(ctx context.Context) (string, error) {
 }
 
 // follow shows the progress of the load until its result.
-func (d *demo) follow(ctx context.Context, start time.Time) (*live.LoadResult, error) {
-	var result *live.LoadResult
+func (d *demo) follow(ctx context.Context, start time.Time) (*loadgen.Result, error) {
+	var result *loadgen.Result
 	d.screen.update("      load: the Job is starting")
 	err := d.cluster.Follow(ctx, namespace, loadName, func(line []byte) error {
 		event, err := live.ParseLoad(line)

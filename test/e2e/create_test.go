@@ -6,6 +6,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"path/filepath"
 	"strings"
 	"testing"
 
@@ -242,5 +243,60 @@ func TestEveryRouterTellsItsPodAndRevisionAtBootstrapStatus(t *testing.T) {
 	}
 	if got.PodUID != string(pod.UID) || got.Revision != pod.Labels[v1alpha1.LabelRevision] || got.Workers.Discovered != 1 {
 		t.Errorf("/internal/bootstrap tells %s, want pod %s, revision %s and 1 worker", body, pod.UID, pod.Labels[v1alpha1.LabelRevision])
+	}
+}
+
+func TestEverySampleIsTakenByTheAPIServer(t *testing.T) {
+	t.Parallel()
+	s := newScope(t)
+	samples, err := filepath.Glob(filepath.Join(s.Root, "config", "samples", "*.yaml"))
+	if err != nil || len(samples) < 2 {
+		t.Fatalf("find the samples: %v, %v", samples, err)
+	}
+	for _, sample := range samples {
+		if filepath.Base(sample) == "kustomization.yaml" {
+			continue
+		}
+		t.Run(filepath.Base(sample), func(t *testing.T) {
+			if _, err := s.kubectl("apply", "--server-side", "--dry-run=server", "-f", sample); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+}
+
+func TestADeletedChildComesBack(t *testing.T) {
+	t.Parallel()
+	s := newScope(t)
+	s.startEngines(1)
+	f := s.createFleet("mends", replicas(1))
+	pod := f.pods()[0].UID
+	children := map[string]client.Object{
+		f.name:             &corev1.Service{},
+		f.name + "-peers":  &corev1.Service{},
+		f.name + "-router": &rbacv1.Role{},
+	}
+	for name, child := range children {
+		key := client.ObjectKey{Namespace: f.namespace, Name: name}
+		if err := f.client.Get(f.ctx, key, child); err != nil {
+			t.Fatal(err)
+		}
+		old := child.GetUID()
+		if err := f.client.Delete(f.ctx, child); err != nil {
+			t.Fatal(err)
+		}
+		f.await(fmt.Sprintf("%T %s is back", child, name), func() error {
+			if err := f.client.Get(f.ctx, key, child); err != nil {
+				return err
+			}
+			if child.GetUID() == old {
+				return fmt.Errorf("it is the old one still")
+			}
+			return nil
+		})
+	}
+	f.awaitReady()
+	if got := f.pods()[0].UID; got != pod {
+		t.Errorf("mending the children replaced pod %s", pod)
 	}
 }

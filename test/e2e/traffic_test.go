@@ -17,6 +17,7 @@ import (
 	"github.com/openai/openai-go/v3/option"
 
 	"github.com/routerfleet/routerfleet/test/e2e/live"
+	"github.com/routerfleet/routerfleet/test/loadgen"
 )
 
 // requestTimeout bounds one request of a test, engine included.
@@ -106,7 +107,7 @@ type load struct {
 }
 
 type loadEnd struct {
-	result *live.LoadResult
+	result *loadgen.Result
 	err    error
 }
 
@@ -153,7 +154,7 @@ func (l *load) follow() (end loadEnd) {
 }
 
 // mustServeAll waits for the end of the load and fails the test if a single request failed.
-func (l *load) mustServeAll() *live.LoadResult {
+func (l *load) mustServeAll() *loadgen.Result {
 	l.Helper()
 	select {
 	case <-l.ctx.Done():
@@ -163,7 +164,7 @@ func (l *load) mustServeAll() *live.LoadResult {
 			l.Fatalf("follow the load: %v", end.err)
 		}
 		if end.result.Failed > 0 || end.result.Requests == 0 {
-			l.Errorf("%d of %d requests failed, want none:\n%s", end.result.Failed, end.result.Requests, strings.Join(end.result.Lines(), "\n"))
+			l.Errorf("%d of %d requests failed, want none:\n%s", end.result.Failed, end.result.Requests, strings.Join(live.Summary(end.result), "\n"))
 		}
 		return end.result
 	}
