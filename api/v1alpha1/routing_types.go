@@ -41,8 +41,8 @@ type RoutingSpec struct {
 	// +kubebuilder:default={}
 	CircuitBreaker CircuitBreakerSpec `json:"circuitBreaker,omitzero"`
 
-	// maxConcurrentRequests bounds the requests a replica works on; more get 503.
-	// Unset means no limit.
+	// maxConcurrentRequests bounds the requests a replica works on; more are answered
+	// 429. Unset means no limit.
 	// +optional
 	// +kubebuilder:validation:Minimum=1
 	// +kubebuilder:validation:Maximum=1000000

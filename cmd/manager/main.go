@@ -18,11 +18,7 @@ func main() {
 
 		Version kong.VersionFlag `help:"Print the version and exit."`
 	}
-	kong.Parse(&flags,
-		kong.Name("manager"),
-		kong.Description("The RouterFleet operator."),
-		kong.DefaultEnvars("MANAGER"),
-		kong.Vars{"version": version.Version})
+	kong.Parse(&flags, append(manager.Grammar(), kong.Vars{"version": version.Version})...)
 	if err := manager.Run(ctrl.SetupSignalHandler(), flags.Options, os.Stderr); err != nil {
 		fmt.Fprintln(os.Stderr, "manager:", err)
 		os.Exit(1)

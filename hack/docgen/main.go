@@ -23,6 +23,8 @@ type page struct {
 }
 
 var pages = []page{
+	{"docs/reference/api.md", apiReference},
+	{"docs/reference/manager-flags.md", managerFlags},
 	{"docs/reference/router-flags.md", routerFlags},
 }
 

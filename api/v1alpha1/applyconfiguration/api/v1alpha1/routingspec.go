@@ -20,8 +20,8 @@ type RoutingSpecApplyConfiguration struct {
 	StaleRequestTimeoutSeconds *int32 `json:"staleRequestTimeoutSeconds,omitempty"`
 	// circuitBreaker takes a failing worker out of rotation for a while.
 	CircuitBreaker *CircuitBreakerSpecApplyConfiguration `json:"circuitBreaker,omitempty"`
-	// maxConcurrentRequests bounds the requests a replica works on; more get 503.
-	// Unset means no limit.
+	// maxConcurrentRequests bounds the requests a replica works on; more are answered
+	// 429. Unset means no limit.
 	MaxConcurrentRequests *int32 `json:"maxConcurrentRequests,omitempty"`
 	// extraArgs are added to the router's command line, one --flag=value each.
 	// Flags that a field or the operator sets are refused.
