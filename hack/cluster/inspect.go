@@ -10,6 +10,7 @@ import (
 	"path/filepath"
 	"strings"
 	"sync"
+	"syscall"
 	"text/tabwriter"
 	"time"
 
@@ -95,6 +96,7 @@ func (a *app) exec(ctx context.Context, node int, command []string) error {
 	cmd.Env = append(os.Environ(),
 		"KUBECONFIG="+a.PKI("admin.kubeconfig"),
 		a.Mark(), layout.RoleVar+"="+layout.RoleExec, layout.NodeVar+"="+layout.NodeName(node))
+	cmd.Cancel = func() error { return cmd.Process.Signal(syscall.SIGTERM) }
 	if err := inside(pid, []space{networkSpace}, cmd.Start); err != nil {
 		return err
 	}

@@ -13,6 +13,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"syscall"
 	"time"
@@ -29,6 +30,11 @@ const (
 // no process until they are filled from the parent's. They do not exist at the
 // root of a v2 hierarchy.
 var inherited = []string{"cpuset.cpus", "cpuset.mems"}
+
+// delegated are the controllers that a v2 group must have before the kubelet
+// takes it for its root; it names the same list in pkg/kubelet/cm. A group has a
+// controller once its parent lists it in cgroup.subtree_control.
+var delegated = []string{"cpu", "cpuset", "memory", "hugetlb", "pids"}
 
 // Mounts returns the mount points of all cgroup hierarchies in the text of
 // /proc/PID/mountinfo (proc_pid_mountinfo(5)), each once.
@@ -58,6 +64,9 @@ func Create(mounts []string, group string) error {
 		for elem := range strings.SplitSeq(strings.Trim(group, "/"), "/") {
 			parent := dir
 			dir = filepath.Join(dir, elem)
+			if err := delegate(parent); err != nil {
+				return err
+			}
 			if err := os.Mkdir(dir, 0o755); err != nil && !errors.Is(err, fs.ErrExist) {
 				return fmt.Errorf("make cgroup %s: %w", dir, err)
 			}
@@ -69,11 +78,37 @@ func Create(mounts []string, group string) error {
 	return nil
 }
 
+// delegate gives children of a v2 group the controllers pods need. On a hybrid
+// host the v2 tree has no memory controller and no part in this. What it switches
+// on at the root stays on: systemd does the same for its own units.
+func delegate(parent string) error {
+	available, err := os.ReadFile(filepath.Join(parent, "cgroup.controllers"))
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil // a v1 hierarchy
+	}
+	if err != nil {
+		return err
+	}
+	names := strings.Fields(string(available))
+	if !slices.Contains(names, "memory") {
+		return nil
+	}
+	for _, name := range delegated {
+		if !slices.Contains(names, name) {
+			continue
+		}
+		if err := os.WriteFile(filepath.Join(parent, "cgroup.subtree_control"), []byte("+"+name), 0o644); err != nil {
+			return fmt.Errorf("give children of cgroup %s the controller %s (a group that holds processes cannot): %w", parent, name, err)
+		}
+	}
+	return nil
+}
+
 func inherit(parent, dir string) error {
 	for _, name := range inherited {
 		value, err := os.ReadFile(filepath.Join(parent, name))
-		if err != nil {
-			continue // this hierarchy has no cpuset
+		if err != nil || strings.TrimSpace(string(value)) == "" {
+			continue // this hierarchy has no cpuset, or an empty one means the parent's
 		}
 		if own, err := os.ReadFile(filepath.Join(dir, name)); err != nil || strings.TrimSpace(string(own)) != "" {
 			continue // filled already; a value for a group with children may be refused

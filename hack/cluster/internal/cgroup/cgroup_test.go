@@ -105,3 +105,20 @@ func TestAnEmptyCpusetIsFilledFromTheParent(t *testing.T) {
 		}
 	}
 }
+
+// A plain file keeps the last write; the kernel adds each to the list.
+func TestAUnifiedHierarchyGivesPodsTheirControllers(t *testing.T) {
+	for _, tc := range []struct{ name, controllers, last string }{
+		{"v2 only", "cpuset cpu io memory hugetlb pids rdma\n", "+pids"},
+		{"v2 without pids", "cpuset cpu memory\n", "+memory"},
+		{"the v2 tree of a hybrid host", "hugetlb\n", ""},
+	} {
+		root := fakeHierarchy(t, map[string]string{"cgroup.controllers": tc.controllers})
+		if err := Create([]string{root}, "/rf"); err != nil {
+			t.Fatal(err)
+		}
+		if got, _ := os.ReadFile(filepath.Join(root, "cgroup.subtree_control")); string(got) != tc.last {
+			t.Errorf("%s: the last write to subtree_control is %q, want %q", tc.name, got, tc.last)
+		}
+	}
+}
