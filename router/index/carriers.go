@@ -1,0 +1,214 @@
+package index
+
+import (
+	"math/bits"
+	"slices"
+)
+
+// rankID is a rank's dense id.
+type rankID uint16
+
+// carrier is one member of a set.
+type carrier struct {
+	rank  rankID
+	tiers Tier
+}
+
+// carrierSet says who holds a block and in which tiers. It is immutable once published. Up to listMembers it is a
+// sorted list; above, a bitset of ranks with one plane a tier. A plane that equals words shares its memory.
+type carrierSet struct {
+	list   []carrier
+	words  []uint64
+	planes [tierCount][]uint64
+
+	n int
+	// open tells that some member holds nothing in a closed tier: its presence proves no ancestor.
+	open bool
+	// mixed tells that some member holds no device copy, so that its blocks are worth less than 100 %.
+	mixed bool
+}
+
+var noCarriers = &carrierSet{}
+
+// newSet builds a set from members in ascending order of rank. It takes ownership of the slice.
+func newSet(members []carrier) *carrierSet {
+	s := &carrierSet{n: len(members)}
+	for _, m := range members {
+		s.open = s.open || m.tiers&closed == 0
+		s.mixed = s.mixed || m.tiers&Device == 0
+	}
+	if len(members) <= listMembers {
+		s.list = members
+		return s
+	}
+	size := int(members[len(members)-1].rank)/64 + 1
+	s.words = make([]uint64, size)
+	for _, m := range members {
+		s.words[m.rank/64] |= 1 << (m.rank % 64)
+	}
+	for t := range s.planes {
+		s.planes[t] = plane(members, Tier(1<<t), s.words)
+	}
+	return s
+}
+
+// plane gives the bitset of the members with tier t: nil if there are none, words if all are.
+func plane(members []carrier, t Tier, words []uint64) []uint64 {
+	n := 0
+	for _, m := range members {
+		if m.tiers&t != 0 {
+			n++
+		}
+	}
+	switch n {
+	case 0:
+		return nil
+	case len(members):
+		return words
+	}
+	p := make([]uint64, len(words))
+	for _, m := range members {
+		if m.tiers&t != 0 {
+			p[m.rank/64] |= 1 << (m.rank % 64)
+		}
+	}
+	return p
+}
+
+// tiers gives what rank r holds.
+func (s *carrierSet) tiers(r rankID) Tier {
+	if s.words == nil {
+		for _, m := range s.list {
+			if m.rank == r {
+				return m.tiers
+			}
+		}
+		return 0
+	}
+	at, bit := int(r/64), uint64(1)<<(r%64)
+	if at >= len(s.words) || s.words[at]&bit == 0 {
+		return 0
+	}
+	var t Tier
+	for i, p := range s.planes {
+		if p != nil && p[at]&bit != 0 {
+			t |= 1 << i
+		}
+	}
+	return t
+}
+
+// members appends the set's members in ascending order of rank.
+func (s *carrierSet) members(dst []carrier) []carrier {
+	if s.words == nil {
+		return append(dst, s.list...)
+	}
+	for at, w := range s.words {
+		for ; w != 0; w &= w - 1 {
+			r := rankID(at*64 + bits.TrailingZeros64(w))
+			dst = append(dst, carrier{r, s.tiers(r)})
+		}
+	}
+	return dst
+}
+
+// with gives the members of s with rank r holding tiers t; none removes it.
+func (s *carrierSet) with(r rankID, t Tier) []carrier {
+	members := s.members(make([]carrier, 0, s.n+1))
+	at, found := slices.BinarySearchFunc(members, r, func(m carrier, r rankID) int { return int(m.rank) - int(r) })
+	switch {
+	case t == 0 && found:
+		return slices.Delete(members, at, at+1)
+	case t == 0:
+		return members
+	case found:
+		members[at].tiers = t
+		return members
+	default:
+		return slices.Insert(members, at, carrier{r, t})
+	}
+}
+
+// hashMembers is the key of the intern table.
+func hashMembers(members []carrier) uint64 {
+	h := uint64(len(members))
+	for _, m := range members {
+		hi, lo := bits.Mul64(h^(uint64(m.rank)<<8|uint64(m.tiers)), 0x9e3779b97f4a7c15)
+		h = hi ^ lo + 0x632be59bd9b4e019
+	}
+	return h
+}
+
+// equals tells whether the set has exactly these members.
+func (s *carrierSet) equals(members []carrier, scratch *[]carrier) bool {
+	if s.n != len(members) {
+		return false
+	}
+	if s.words == nil {
+		return slices.Equal(s.list, members)
+	}
+	*scratch = s.members((*scratch)[:0])
+	return slices.Equal(*scratch, members)
+}
+
+// or sets the bits of the members in dst, which is long enough for every rank id.
+func (s *carrierSet) or(dst []uint64) {
+	if s.words == nil {
+		for _, m := range s.list {
+			dst[m.rank/64] |= 1 << (m.rank % 64)
+		}
+		return
+	}
+	for i, w := range s.words {
+		dst[i] |= w
+	}
+}
+
+// within tells whether every member of s is one of t.
+func (s *carrierSet) within(t *carrierSet) bool {
+	if s.n > t.n {
+		return false
+	}
+	if s.words == nil {
+		for _, m := range s.list {
+			if !t.has(m.rank) {
+				return false
+			}
+		}
+		return true
+	}
+	if t.words == nil || len(s.words) > len(t.words) {
+		return false
+	}
+	for i, w := range s.words {
+		if w&^t.words[i] != 0 {
+			return false
+		}
+	}
+	return true
+}
+
+// has tells whether rank r is a member.
+func (s *carrierSet) has(r rankID) bool {
+	if s.words == nil {
+		for _, m := range s.list {
+			if m.rank == r {
+				return true
+			}
+		}
+		return false
+	}
+	at := int(r / 64)
+	return at < len(s.words) && s.words[at]>>(r%64)&1 != 0
+}
+
+// closedWord gives word i of the members that hold a closed tier.
+func (s *carrierSet) closedWord(i int) uint64 {
+	var w uint64
+	for t := range s.planes {
+		if Tier(1<<t)&closed != 0 && s.planes[t] != nil {
+			w |= s.planes[t][i]
+		}
+	}
+	return w
+}

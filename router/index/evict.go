@@ -1,0 +1,67 @@
+package index
+
+// evictSteps bounds the slots one call looks at, so that a store over the cap stays short; Work goes on.
+const evictSteps = 256
+
+// clockHand goes round the slots. A slot that a query used since the last round gets a second chance.
+type clockHand struct {
+	segment, slot int
+	evicted       uint64
+}
+
+// evictOver evicts childless nodes while there are more than the cap allows, looking at up to budget slots, and tells
+// how many it looked at. A node with children is never evicted, so a chain loses its end first, and a hot chain, whose
+// deepest level queries mark, nothing.
+func (x *Index) evictOver(budget int) (looked int) {
+	if x.max <= 0 {
+		return 0
+	}
+	for ; x.nodes > x.max && looked < budget; looked++ {
+		seg := x.segs[x.hand.segment].Load()
+		if x.hand.slot >= len(seg.slots) {
+			x.hand.segment, x.hand.slot = (x.hand.segment+1)%segments, 0
+			continue
+		}
+		at := x.hand.slot
+		x.hand.slot++
+		n := node{seg, at, meta(seg.slots[at].meta.Load())}
+		// A chain goes from its end up, as far as it is cold: whoever lost its last child is looked at next.
+		for ok := true; ok && x.nodes > x.max && x.mayEvict(n); looked++ {
+			n, ok = x.evict(n)
+		}
+	}
+	return looked
+}
+
+// mayEvict tells whether a slot holds a childless node that no query used since the hand last came by.
+func (x *Index) mayEvict(n node) bool {
+	if !n.m.live() || n.m.children() > 0 {
+		return false
+	}
+	w, bit := &n.seg.seen[n.at/64], uint64(1)<<(n.at%64)
+	if w.Load()&bit == 0 {
+		return true
+	}
+	w.And(^bit)
+	return false
+}
+
+// evict drops a node for all its carriers, who know less from now on, and gives its parent.
+func (x *Index) evict(n node) (parent node, ok bool) {
+	k, p := Key(n.seg.slots[n.at].key.Load()), n.seg.parentOf(n.at, n.m)
+	x.members = x.sets.at(n.m.set()).members(x.members[:0])
+	for _, c := range x.members {
+		if h := x.ranks.byID[c.rank]; h != nil {
+			h.count(c.tiers, 0, k)
+			h.Evicted++
+		}
+	}
+	x.hand.evicted++
+	from := n.m.set()
+	x.drop(n, k)
+	x.sets.move(from, 0)
+	if !p.Known {
+		return node{}, false
+	}
+	return x.locate(p.Key)
+}

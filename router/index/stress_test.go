@@ -1,0 +1,166 @@
+package index
+
+import (
+	"math/rand/v2"
+	"sync"
+	"sync/atomic"
+	"testing"
+
+	"github.com/routerfleet/routerfleet/internal/invariant"
+)
+
+// stressWorld makes holdings that can be told from a key alone: chain c of rank i exists only for i in owners(c), so a
+// torn read shows itself without a lock.
+const (
+	stressRanks  = 48
+	stressChains = 512
+	stressDepth  = 24
+)
+
+func owner(c, i int) bool { return (c*7+i*13)%5 != 0 }
+
+func stressKey(c, level int) Key {
+	if level < 4 { // shared by eight chains
+		return Key(uint64(c/8+1)*0x9e3779b97f4a7c15 + uint64(level))
+	}
+	return Key(uint64(c+1)*0xd6e8feb86659fd93 + uint64(level))
+}
+
+func stressPath(c int) []Key {
+	out := make([]Key, stressDepth)
+	for level := range out {
+		out[level] = stressKey(c, level)
+	}
+	return out
+}
+
+// mayHold tells whether rank i can ever hold the given level of chain c.
+func mayHold(c, level, i int) bool {
+	if level >= 4 {
+		return owner(c, i)
+	}
+	for s := c / 8 * 8; s < c/8*8+8; s++ {
+		if owner(s, i) {
+			return true
+		}
+	}
+	return false
+}
+
+// TestReadersNeverSeeWhatWasNotThere runs readers against a writer at full load: stores, removals, forgotten ranks whose
+// ids come back for others, restores, evictions and rebuilt segments.
+func TestReadersNeverSeeWhatWasNotThere(t *testing.T) {
+	steps := 60_000
+	if invariant.Enabled {
+		steps = 12_000
+	}
+	x := New(Options{MaxBlocks: stressChains * stressDepth / 2})
+	var stop atomic.Bool
+	var readers sync.WaitGroup
+	for n := range 3 {
+		readers.Go(func() { readStress(t, x, uint64(n), &stop) })
+	}
+	readers.Go(func() { exportStress(t, x, &stop) })
+	writeStress(t, x, steps)
+	stop.Store(true)
+	readers.Wait()
+	x.drain()
+	x.checkAll(t)
+}
+
+func writeStress(t *testing.T, x *Index, steps int) {
+	r := seeded(t, 11)
+	held := map[int]*Holder{}
+	for step := range steps {
+		i, c := r.IntN(stressRanks), r.IntN(stressChains)
+		h := held[i]
+		if h == nil {
+			h, _ = x.Rank(Rank{Worker: "w", DP: int32(i)})
+			held[i] = h
+		}
+		switch n := r.IntN(100); {
+		case n < 50 && owner(c, i):
+			x.Store(h, Root, stressPath(c)[:1+r.IntN(stressDepth)], Tier(1<<r.IntN(2)))
+		case n < 95:
+			x.Remove(h, stressPath(c)[r.IntN(stressDepth):], AllTiers)
+		case n < 97:
+			x.Forget(h)
+			delete(held, i)
+		case n < 98:
+			if err := x.Clear(h); err != nil {
+				t.Error(err)
+			}
+		default:
+			restoreStress(t, x, i, r)
+		}
+		if step%4 == 0 {
+			x.Work(200)
+		}
+	}
+}
+
+func restoreStress(t *testing.T, x *Index, i int, r *rand.Rand) {
+	g, err := x.BeginRestore([]Rank{{Worker: "w", DP: int32(i)}})
+	if err != nil {
+		t.Error(err)
+		return
+	}
+	for c := range 20 {
+		if !owner(c, i) {
+			continue
+		}
+		p := Root
+		for _, k := range stressPath(c) {
+			g.Add(0, k, p, Device)
+			p = After(k)
+		}
+	}
+	if r.IntN(2) == 0 {
+		g.Abort()
+		return
+	}
+	g.Commit()
+}
+
+func readStress(t *testing.T, x *Index, seed uint64, stop *atomic.Bool) {
+	r := rand.New(rand.NewPCG(seed, 1))
+	var res Result
+	for !stop.Load() {
+		c := r.IntN(stressChains)
+		path := stressPath(c)
+		x.Match(path, Mode(r.IntN(2)), DefaultWeights, &res)
+		for i := range stressRanks {
+			depth, _ := res.Of(Rank{Worker: "w", DP: int32(i)})
+			if depth > 0 && !mayHold(c, int(depth)-1, i) {
+				t.Errorf("rank %d is said to hold level %d of chain %d, which it never did", i, depth, c)
+				stop.Store(true)
+				return
+			}
+		}
+	}
+}
+
+func exportStress(t *testing.T, x *Index, stop *atomic.Bool) {
+	where := map[Key][2]int{}
+	for c := range stressChains {
+		for level := range stressDepth {
+			where[stressKey(c, level)] = [2]int{c, level}
+		}
+	}
+	for !stop.Load() {
+		e := x.Export()
+		for more := true; more && !stop.Load(); {
+			more = e.Next(func(n Node) {
+				at := where[n.Key]
+				if at[1] > 0 && n.Parent != After(stressKey(at[0], at[1]-1)) || at[1] == 0 && n.Parent != Root {
+					t.Errorf("level %d of chain %d is exported with parent %v", at[1], at[0], n.Parent)
+				}
+				for _, m := range n.Carriers {
+					if !mayHold(at[0], at[1], int(m.Rank.DP)) {
+						t.Errorf("rank %d is exported with level %d of chain %d", m.Rank.DP, at[1], at[0])
+					}
+				}
+			})
+		}
+	}
+}
