@@ -8,7 +8,7 @@ import (
 	ctrl "sigs.k8s.io/controller-runtime"
 )
 
-func addController(mgr ctrl.Manager, o Options) error {
+func addController(mgr ctrl.Manager) error {
 	reconciler, err := controllers.New(controllers.Options{
 		Client:    mgr.GetClient(),
 		APIReader: mgr.GetAPIReader(),

@@ -102,7 +102,7 @@ func running(t *testing.T, config *rest.Config) (o Options, stop func()) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := addController(mgr, o); err != nil {
+	if err := addController(mgr); err != nil {
 		t.Fatal(err)
 	}
 	ctx, cancel := context.WithCancel(context.Background())

@@ -49,7 +49,7 @@ func Run(ctx context.Context, o Options, logs io.Writer) error {
 	if err != nil {
 		return err
 	}
-	if err := addController(mgr, o); err != nil {
+	if err := addController(mgr); err != nil {
 		return err
 	}
 	logger.Info("starting", "version", version.Version, "leaderElect", o.LeaderElect, "namespaces", o.WatchNamespaces)
