@@ -19,7 +19,7 @@ type histogram struct {
 const (
 	histogramGrowth  = 1.01
 	histogramLowest  = time.Microsecond
-	histogramBuckets = 2_213 // ceil(ln(1 h / 1 µs) / ln 1.01), one for zero, one for beyond
+	histogramBuckets = 2_214 // ceil(ln(1 h / 1 µs) / ln 1.01), one for zero, one for beyond
 )
 
 func (h *histogram) add(d time.Duration) {

@@ -29,18 +29,20 @@ type line struct {
 
 // Decode reads a gzipped trace of JSON lines. Every number is checked against
 // limits.go; an error names the line.
-func Decode(r io.Reader) ([]Request, error) {
+func Decode(r io.Reader) ([]Request, error) { return decode(r, MaxUnpackedBytes) }
+
+func decode(r io.Reader, maxUnpacked int64) ([]Request, error) {
 	unzipped, err := gzip.NewReader(r)
 	if err != nil {
 		return nil, fmt.Errorf("open as gzip: %w", err)
 	}
-	scanner := bufio.NewScanner(io.LimitReader(unzipped, MaxUnpackedBytes+1))
+	scanner := bufio.NewScanner(io.LimitReader(unzipped, maxUnpacked+1))
 	scanner.Buffer(make([]byte, 0, 4<<10), MaxLineBytes)
 	var requests []Request
 	var read int64
 	for n := 1; scanner.Scan(); n++ {
 		read += int64(len(scanner.Bytes())) + 1
-		if err := errors.Join(limit("unpacked bytes", read, MaxUnpackedBytes), limit("requests", int64(n), MaxRequests)); err != nil {
+		if err := errors.Join(limit("unpacked bytes", read, maxUnpacked), limit("requests", int64(n), MaxRequests)); err != nil {
 			return nil, err
 		}
 		if len(bytes.TrimSpace(scanner.Bytes())) == 0 {
