@@ -23,12 +23,12 @@ func (p *Prober) settle(j job, s *status.Status, err error) {
 	e := f.entries[j.target.Container]
 	before := e.answer
 	e.asked = false
+	wasScout := f.scout() == e
 	matters := e.book(now, s, err)
-	scout := f.scout()
-	if matters && scout == e && before.Status != nil {
+	if wasScout && (matters || !e.settled()) {
 		f.readAgain(now, e)
 	}
-	e.due = now.Add(spread(e.interval(now, e == scout)))
+	e.due = now.Add(spread(e.interval(now, e == f.scout())))
 	if e.again {
 		e.again, e.due = false, now
 	}
@@ -91,7 +91,7 @@ func (f *fleet) scout() *entry {
 	return best
 }
 
-// readAgain makes every other entry due: what changed for the scout may have changed for all.
+// readAgain makes every other entry due: what changed for the scout may have changed for all, its silence too.
 func (f *fleet) readAgain(now time.Time, scout *entry) {
 	for _, e := range f.entries {
 		switch {

@@ -246,6 +246,28 @@ func TestWorkersThatComeAreNoticedAtRestByTheWholeFleet(t *testing.T) {
 	})
 }
 
+func TestAScoutThatFallsSilentMakesTheOthersBeRead(t *testing.T) {
+	n := network{"a:9400": settledRouter("a"), "b:9400": settledRouter("b")}
+	run(t, n, func(t *testing.T, b *bench) {
+		b.Track(demo, []signed.Key{key}, []Target{target("a"), target("b")})
+		pass(time.Minute)
+		b.woken()
+		for _, r := range n {
+			r.set(func(r *router) { r.fault = errors.New("connection refused") })
+		}
+		pass(13 * time.Second)
+		for c, a := range b.Answers(demo) {
+			if a.SilentSince.IsZero() {
+				t.Errorf("%s is silent for 13 s and nobody noticed", c.Pod)
+			}
+		}
+		pass(Silence + 3*time.Second)
+		if n := b.woken(); n != 2 {
+			t.Errorf("the owner was woken %d times, want once for each router", n)
+		}
+	})
+}
+
 func TestAFailedReadErasesNothingAndSilenceIsToldOnce(t *testing.T) {
 	r := settledRouter("a")
 	run(t, network{"a:9400": r}, func(t *testing.T, b *bench) {

@@ -137,6 +137,14 @@ func (v *view) active(d Decision) bool {
 	return d.Reason != Complete && (len(v.wrong) > 0 || v.Target != v.Stable)
 }
 
+// Explain says what is wrong with a failed replica and what to do; empty for one that did not fail.
+func (r Replica) Explain() string {
+	if r.Failure == NotFailed {
+		return ""
+	}
+	return r.Failure.sentence(r)
+}
+
 // sentence explains a failure and says what to do about it.
 func (f Failure) sentence(r Replica) string {
 	name := r.ReplicaSet.Name

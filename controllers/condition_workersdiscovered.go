@@ -1,0 +1,57 @@
+package controllers
+
+import (
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/routerfleet/routerfleet/api/v1alpha1"
+)
+
+// conditionWorkersDiscovered says whether the routers found engines they can use, as they tell it themselves.
+//
+//  1. a settled replica reports a usable worker: true
+//  2. settled replicas report none: false
+//  3. running replicas were asked and are silent: unknown, unreachable
+//  4. Ready replicas exist and none was asked yet (the operator just started): as it was said before
+//  5. nobody has answered yet, or there is nobody to ask: unknown
+func conditionWorkersDiscovered(f facts) metav1.Condition {
+	is := func(status metav1.ConditionStatus, reason, message string) metav1.Condition {
+		return condition(v1alpha1.ConditionWorkersDiscovered, status, reason, message)
+	}
+	answers := settledAnswers(f)
+	for _, s := range answers {
+		if s.Workers.Usable > 0 {
+			return is(metav1.ConditionTrue, v1alpha1.ReasonWorkersFound, "the routers found workers")
+		}
+	}
+	if len(answers) > 0 {
+		return is(metav1.ConditionFalse, v1alpha1.ReasonNoWorkers,
+			"the routers found no worker they can use: compare spec.workers with the engines' Service and their readiness")
+	}
+	for _, r := range f.decision.Replicas {
+		if r.Pod != nil && silent(f.answers[r.Pod.Container], f.now) {
+			return is(metav1.ConditionUnknown, v1alpha1.ReasonStatusUnreachable,
+				"the routers do not answer the operator on their admin port: is a NetworkPolicy in the way?")
+		}
+	}
+	if was := meta.FindStatusCondition(f.previous.Conditions, v1alpha1.ConditionWorkersDiscovered); was != nil && unasked(f) {
+		return is(was.Status, was.Reason, was.Message)
+	}
+	return is(metav1.ConditionUnknown, v1alpha1.ReasonNoReplicaAnswered, "no replica has told yet")
+}
+
+// unasked tells whether replicas serve that this operator has not tried to read yet. It lasts until the first read, a
+// second or two after the operator started, and at most until silence is noticed.
+func unasked(f facts) bool {
+	ready := false
+	for _, r := range f.decision.Replicas {
+		if r.Pod == nil {
+			continue
+		}
+		if _, asked := f.answers[r.Pod.Container]; asked {
+			return false
+		}
+		ready = ready || r.Ready
+	}
+	return ready
+}
