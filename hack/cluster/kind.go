@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"os/exec"
@@ -10,11 +11,29 @@ import (
 	"github.com/routerfleet/routerfleet/hack/cluster/internal/host"
 )
 
-// useKind tells whether up makes a kind cluster: only on request, and when
-// Docker answers. Fault verbs (kill, link, cut, ...) work on our own nodes alone.
-func useKind() bool {
-	wanted := os.Getenv("CLUSTER") == "kind" || os.Geteuid() != 0
-	return wanted && host.Exists("kind") && host.Exists("docker") && exec.Command("docker", "info").Run() == nil
+// useKind tells whether up makes a kind cluster: when CLUSTER=kind asks for it,
+// and where a user without root has Docker and kind. Fault verbs (kill, link,
+// cut, ...) work on our own nodes alone.
+func useKind(ctx context.Context, root bool) (bool, error) {
+	asked := os.Getenv("CLUSTER") == "kind"
+	if root && !asked {
+		return false, nil
+	}
+	err := kindWorks(ctx)
+	if err != nil && asked {
+		return false, fmt.Errorf("CLUSTER=kind: %w", err)
+	}
+	return err == nil, nil
+}
+
+func kindWorks(ctx context.Context) error {
+	if !host.Exists("kind") {
+		return errors.New("kind is not installed: https://kind.sigs.k8s.io")
+	}
+	if out, err := exec.CommandContext(ctx, "docker", "info").CombinedOutput(); err != nil {
+		return fmt.Errorf("docker info: %w (is the Docker service running, and may this user use it?)\n%s", err, out)
+	}
+	return nil
 }
 
 func (a *app) kindName() string { return strings.TrimPrefix(a.Cgroup(), "/") }

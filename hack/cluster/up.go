@@ -55,10 +55,14 @@ func (a *app) build(ctx context.Context, _ []string) error {
 // up starts a cluster. When it fails, the logs stay; when it is interrupted,
 // nothing does.
 func (a *app) up(ctx context.Context, nodes int) error {
-	if useKind() {
+	isRoot := os.Geteuid() == 0
+	kind, err := useKind(ctx, isRoot)
+	switch {
+	case err != nil:
+		return err
+	case kind:
 		return a.kindUp(ctx, nodes)
-	}
-	if os.Geteuid() != 0 {
+	case !isRoot:
 		return errNotRoot
 	}
 	unlock, err := a.lock(ctx)
@@ -81,6 +85,9 @@ func (s *startup) preparation() []step {
 	return []step{
 		{name: "disk space", do: s.checkDisk},
 		{name: "Debian packages", do: func(ctx context.Context) error { return host.InstallPackages(ctx, s.out) }},
+		{name: "kernel modules", do: func(ctx context.Context) error {
+			return host.LoadBridgeFilter(ctx, host.BridgeSysctls, host.Modprobe)
+		}},
 		{name: "programs in bin/kube and bin/coredns", do: s.buildPrograms},
 		{name: "no earlier cluster", do: func(ctx context.Context) error { return s.remove(ctx, io.Discard) }},
 	}
