@@ -39,7 +39,7 @@ type flags struct {
 	MaxQueued              int     `help:"Sequences of one rank that may wait; more are answered 503." default:"4096"`
 	MaxModelLen            int     `help:"Most tokens of prompt and answer together." default:"131072"`
 
-	DrainSecs     float64          `help:"After SIGTERM, seconds until unfinished answers are broken off." default:"30"`
+	DrainSecs     float64          `help:"After SIGTERM, seconds until unfinished answers are broken off." default:"20"`
 	LingerSecs    float64          `help:"After SIGTERM, seconds to keep accepting connections while not ready." default:"0"`
 	KeepAliveSecs float64          `help:"Seconds after which an idle connection is closed." default:"75"`
 	LogLevel      string           `help:"debug, info, warn or error." enum:"debug,info,warn,error" default:"info"`
