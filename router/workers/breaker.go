@@ -150,6 +150,10 @@ type breaker struct {
 	limits circuitLimits
 	now    func() time.Time
 
+	// phase mirrors c.state for readers that only want to know whether it is closed: Pool asks every breaker while
+	// one is not, and locking them all would make an outage of one engine slow for all. Written under mu.
+	phase atomic.Int32
+
 	mu sync.Mutex // guards what follows; a leaf lock
 	c  circuit
 	// notClosed counts the breakers of the registry that are not closed, so that Pool may skip asking each.
@@ -165,9 +169,12 @@ func (b *breaker) state() BreakerState {
 }
 
 func (b *breaker) admits() bool {
+	if BreakerState(b.phase.Load()) == BreakerClosed {
+		return true
+	}
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	return b.c.state == BreakerClosed || b.c.admits(b.now())
+	return b.c.admits(b.now())
 }
 
 func (b *breaker) acquire() (p pass, ok bool) {
@@ -182,7 +189,11 @@ func (b *breaker) acquire() (p pass, ok bool) {
 }
 
 func (b *breaker) done(p pass, o Outcome) {
-	b.change(func(c *circuit) { c.done(p, o, b.now(), b.limits) })
+	var now time.Time
+	if o == Failure { // only a failure starts a cool-down; every other request saves the clock
+		now = b.now()
+	}
+	b.change(func(c *circuit) { c.done(p, o, now, b.limits) })
 }
 
 func (b *breaker) proved(p pass) (next pass) {
@@ -196,6 +207,7 @@ func (b *breaker) change(f func(*circuit)) {
 	from := b.c.state
 	f(&b.c)
 	to := b.c.state
+	b.phase.Store(int32(to))
 	if (from == BreakerClosed) != (to == BreakerClosed) {
 		if to == BreakerClosed {
 			b.notClosed.Add(-1)

@@ -307,6 +307,7 @@ func TestOneProbeAtATimeUnderConcurrency(t *testing.T) {
 	var census atomic.Int64
 	b := &breaker{limits: testLimits, now: func() time.Time { return t0.Add(time.Hour) }, notClosed: &census}
 	b.c = *opened(t)
+	b.phase.Store(int32(BreakerOpen))
 	census.Store(1)
 	var out, most, passed atomic.Int64
 	var wg sync.WaitGroup

@@ -54,11 +54,6 @@ type endpoint struct {
 	probed bool
 }
 
-func (e endpoint) same(o endpoint) bool {
-	return e.id == o.id && e.name == o.name && e.uid == o.uid && e.condition == o.condition && e.probed == o.probed &&
-		e.url.String() == o.url.String()
-}
-
 // Skip reasons of discovered endpoints, also values of the metric label reason.
 const (
 	skipFQDN      = "fqdn"

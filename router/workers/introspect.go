@@ -67,7 +67,7 @@ func (a *asker) introspect(ctx context.Context, base string) (facts, error) {
 	case err == nil && len(models) > 0:
 		return facts{models: models, dpSize: info.dpSize}, nil
 	case len(info.models) > 0:
-		return facts{models: info.models, dpSize: info.dpSize}, nil
+		return facts(info), nil
 	case err != nil:
 		return facts{}, errors.Join(infoErr, err)
 	default:

@@ -183,7 +183,7 @@ func (m *machine) forget(now time.Time) {
 	}
 	for _, id := range slices.Sorted(maps.Keys(m.entries)) {
 		e := m.entries[id]
-		why := ""
+		var why string
 		switch {
 		case e.present:
 			continue
