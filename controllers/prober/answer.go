@@ -5,8 +5,6 @@ import (
 	"slices"
 	"time"
 
-	"k8s.io/apimachinery/pkg/types"
-
 	"github.com/routerfleet/routerfleet/controllers/rollout"
 	"github.com/routerfleet/routerfleet/router/bootstrap/status"
 )
@@ -118,7 +116,7 @@ func (e *entry) interval(now time.Time, scout bool) time.Duration {
 
 // logTransition writes a line when a router falls silent for good and when it answers again, not at every failed read.
 func (p *Prober) logTransition(j job, before, after rollout.Answer, err error) {
-	log := p.log.WithValues("fleet", types.NamespacedName(j.fleet), "podUID", j.target.Container.Pod, "address", j.target.Address)
+	log := p.log.WithValues("fleet", j.fleet, "podUID", j.target.Container.Pod, "address", j.target.Address)
 	switch {
 	case before.SilentSince.IsZero() && !after.SilentSince.IsZero() && before.Status != nil:
 		log.Info("router does not answer", "from", "answering", "to", "silent", "why", err.Error())

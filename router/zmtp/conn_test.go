@@ -156,7 +156,7 @@ func TestAnEndInsideAMessageIsUnexpected(t *testing.T) {
 	}
 	conn, p := dialScripted(t, SUB, PUB, quiet)
 	p.nc.Close()
-	if _, err := conn.Recv(); err != io.EOF {
+	if _, err := conn.Recv(); !errors.Is(err, io.EOF) {
 		t.Errorf("cut between messages: got %v, want %v", err, io.EOF)
 	}
 }

@@ -3,6 +3,7 @@ package zmtp
 import (
 	"bufio"
 	"encoding/binary"
+	"errors"
 	"fmt"
 	"io"
 )
@@ -94,7 +95,7 @@ func appendMessage(dst []byte, parts [][]byte) []byte {
 
 // noEOF makes an end in the middle of something an unexpected one.
 func noEOF(err error) error {
-	if err == io.EOF {
+	if errors.Is(err, io.EOF) {
 		return io.ErrUnexpectedEOF
 	}
 	return err
