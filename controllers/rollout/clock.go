@@ -14,7 +14,8 @@ func (v *view) requeue(d Decision) time.Duration {
 		soonest(v.changesIn(&v.replicas[i]))
 	}
 	if d.Active && !v.Spec.Paused {
-		soonest(v.deadlineIn())
+		left, _ := v.deadlineIn()
+		soonest(left)
 	}
 	if len(v.wrong) > 0 {
 		for _, p := range v.Pods {
@@ -43,15 +44,21 @@ func (v *view) changesIn(r *Replica) time.Duration {
 	}
 }
 
-// deadlineIn is how long the rollout may still go without progress. Below 0 it is late. Without a deadline, or before
-// anybody recorded progress, it is the whole deadline (or 0: never).
-func (v *view) deadlineIn() time.Duration {
+// deadlineIn is how long the rollout may still go without progress; 0 or less is too late. It is false without a
+// deadline. Before anybody recorded progress it is the whole deadline.
+func (v *view) deadlineIn() (time.Duration, bool) {
 	switch {
 	case v.Spec.ProgressDeadline <= 0:
-		return 0
+		return 0, false
 	case v.LastProgress.IsZero():
-		return v.Spec.ProgressDeadline
+		return v.Spec.ProgressDeadline, true
 	default:
-		return v.LastProgress.Add(v.Spec.ProgressDeadline).Sub(v.now)
+		return v.LastProgress.Add(v.Spec.ProgressDeadline).Sub(v.now), true
 	}
+}
+
+// deadlineExceeded: time spent paused is not held against a rollout.
+func (v *view) deadlineExceeded(d Decision) bool {
+	left, counted := v.deadlineIn()
+	return d.Active && !v.Spec.Paused && counted && left <= 0
 }

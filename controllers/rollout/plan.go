@@ -12,7 +12,7 @@ func Plan(w World, now time.Time) Decision {
 	d.Delete = v.deletions()
 	d.Replicas = v.replicas
 	d.Active = v.active(d)
-	d.DeadlineExceeded = d.Active && !w.Spec.Paused && v.deadlineIn() < 0
+	d.DeadlineExceeded = v.deadlineExceeded(d)
 	d.RequeueAfter = v.requeue(d)
 	return d
 }

@@ -82,9 +82,9 @@ type Replica struct {
 	Right   bool // the replica its slot wants
 }
 
-// judge classifies the replica of one live set.
-func judge(w World, rs ReplicaSet, now time.Time) Replica {
-	r := Replica{ReplicaSet: rs, Pod: youngest(w.Pods, rs)}
+// judge classifies the replica of one live set with its pods.
+func judge(w World, rs ReplicaSet, pods []*Pod, now time.Time) Replica {
+	r := Replica{ReplicaSet: rs, Pod: youngest(pods)}
 	r.Class, r.Failure = classify(w, r, now)
 	r.Ready = r.Class == ClassReady
 	r.Proven = r.Ready && now.Sub(r.Pod.ReadySince) >= w.Spec.MinReady
@@ -93,14 +93,10 @@ func judge(w World, rs ReplicaSet, now time.Time) Replica {
 
 // youngest gives the pod of a set that stands for its slot: the youngest not terminating, one that still may run
 // before one that has ended.
-func youngest(pods []Pod, rs ReplicaSet) *Pod {
+func youngest(pods []*Pod) *Pod {
 	var best *Pod
-	for i := range pods {
-		p := &pods[i]
-		if p.ReplicaSet != rs.UID || p.Terminating {
-			continue
-		}
-		if best == nil || younger(p, best) {
+	for _, p := range pods {
+		if !p.Terminating && (best == nil || younger(p, best)) {
 			best = p
 		}
 	}

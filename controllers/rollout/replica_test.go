@@ -137,6 +137,24 @@ func TestRequeueIsTheNextMomentThatMatters(t *testing.T) {
 	}
 }
 
+// TestTheDeadlineIsOverAtItsSecond: the planner asks to be called again exactly then, so then must count.
+func TestTheDeadlineIsOverAtItsSecond(t *testing.T) {
+	w := rollout.World{Spec: rollout.Spec{Replicas: 1, MaxSurge: 1, MaxUnproven: 1, MaxTerminating: 1, ProgressDeadline: 60 * time.Second},
+		Target: "r0", LastProgress: at(940),
+		ReplicaSets: []rollout.ReplicaSet{{Name: "f-0-r0", UID: "rs", Revision: "r0", Replicas: 1}}}
+	early := rollout.Plan(w, at(999))
+	if early.DeadlineExceeded || early.RequeueAfter != time.Second {
+		t.Errorf("a second early: exceeded %v, again after %s", early.DeadlineExceeded, early.RequeueAfter)
+	}
+	if !rollout.Plan(w, at(999).Add(early.RequeueAfter)).DeadlineExceeded {
+		t.Error("not exceeded when the planner asked to be called")
+	}
+	w.Spec.ProgressDeadline = 0
+	if rollout.Plan(w, at(99999)).DeadlineExceeded {
+		t.Error("exceeded without a deadline")
+	}
+}
+
 // TestThePlanFromAFreshListIsComparedByWhatItWrites: status updates between two reads are no difference, other
 // objects are.
 func TestThePlanFromAFreshListIsComparedByWhatItWrites(t *testing.T) {

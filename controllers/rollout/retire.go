@@ -8,6 +8,7 @@ type round struct {
 	left      map[int32]int // live replicas a slot would still have
 	leaving   map[string]bool
 	available int
+	occupied  int // slots that would still have a replica
 	room      int
 	budget    int
 }
@@ -23,7 +24,8 @@ var (
 )
 
 func (v *view) newRound() *round {
-	r := &round{view: v, left: map[int32]int{}, leaving: map[string]bool{}, available: v.available, room: v.room}
+	r := &round{view: v, left: map[int32]int{}, leaving: map[string]bool{}, available: v.available, room: v.room,
+		occupied: len(v.slots)}
 	for slot, replicas := range v.bySlot {
 		r.left[slot] = len(replicas)
 	}
@@ -76,6 +78,7 @@ func (r *round) remove(x *Replica) {
 	slot := x.ReplicaSet.Slot
 	if r.alone(x) {
 		r.room--
+		r.occupied--
 	}
 	r.left[slot]--
 	r.budget--
@@ -99,17 +102,6 @@ func (r *round) free(x *Replica) bool {
 	return x.Class == ClassFailed || x.Class == ClassBoot || foreign
 }
 
-// occupied is how many slots would still have a replica.
-func (r *round) occupied() int {
-	n := 0
-	for _, left := range r.left {
-		if left > 0 {
-			n++
-		}
-	}
-	return n
-}
-
 func withinBudget(r *round, _ *Replica) (string, bool) {
 	return fmt.Sprintf("%d pods may drain at once", r.Spec.MaxTerminating), r.budget > 0
 }
@@ -128,7 +120,7 @@ func mayEmptySlot(r *round, x *Replica) (string, bool) {
 		return "", true
 	}
 	extra := len(r.replicas) - len(r.slots)
-	ok := r.Spec.MaxUnavailable > 0 && r.occupied()-1 >= r.Spec.Replicas-r.Spec.MaxUnavailable && extra <= r.Spec.MaxSurge
+	ok := r.Spec.MaxUnavailable > 0 && r.occupied-1 >= r.Spec.Replicas-r.Spec.MaxUnavailable && extra <= r.Spec.MaxSurge
 	return "it has no successor yet", ok
 }
 

@@ -97,9 +97,7 @@ func (v *view) surge() (Decision, bool) {
 // the retry number goes up instead.
 func (v *view) creation(slot int32, revision, note string) Creation {
 	retry := int32(0)
-	for slices.ContainsFunc(v.ReplicaSets, func(rs ReplicaSet) bool {
-		return rs.Slot == slot && rs.Revision == revision && rs.Retry == retry
-	}) {
+	for slices.Contains(v.names[slotRevision{slot, revision}], retry) {
 		retry++
 	}
 	return Creation{Slot: slot, Revision: revision, Retry: retry, Note: fmt.Sprintf("slot %d: %s", slot, note)}

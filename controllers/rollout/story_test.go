@@ -46,9 +46,26 @@ func tell(t *testing.T, name string, shape func(*spec), script func(*story)) {
 			t.Fatalf("%v; write it with go test -run %s -update", err, t.Name())
 		}
 		if got := st.log.String(); got != string(want) {
-			t.Errorf("the story changed (go test -update, then read the diff). got:\n%s\nwant:\n%s", got, want)
+			t.Errorf("the story changed (go test -update, then read the diff): %s", firstDifference(got, string(want)))
 		}
 	})
+}
+
+// firstDifference shows the first lines that differ.
+func firstDifference(got, want string) string {
+	g, w := strings.Split(got, "\n"), strings.Split(want, "\n")
+	for i := range max(len(g), len(w)) {
+		if i >= len(g) || i >= len(w) || g[i] != w[i] {
+			line := func(lines []string) string {
+				if i < len(lines) {
+					return lines[i]
+				}
+				return "the end"
+			}
+			return fmt.Sprintf("line %d\ngot  %s\nwant %s", i+1, line(g), line(w))
+		}
+	}
+	return "nothing"
 }
 
 func newStory(t *testing.T, s spec, seed uint64) *story {

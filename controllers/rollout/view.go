@@ -5,6 +5,8 @@ import (
 	"slices"
 	"strings"
 	"time"
+
+	"k8s.io/apimachinery/pkg/types"
 )
 
 // view is the world in the planner's order: everything is sorted before anything is chosen.
@@ -17,20 +19,34 @@ type view struct {
 	slots     []int32 // occupied, ascending
 	bySlot    map[int32][]*Replica
 	right     map[int32]*Replica
-	wrong     []*Replica // in the order they should retire
+	names     map[slotRevision][]int32 // retry numbers in use, of sets in any state
+	wrong     []*Replica               // in the order they should retire
 	available int
 	room      int // how many more unproven replicas of the target may come into being
+}
+
+// slotRevision is what a set's name is made of, but for the retry number.
+type slotRevision struct {
+	slot     int32
+	revision string
 }
 
 // unlimited stands for "no limit" in room. It is large, yet far from overflowing when counted down.
 const unlimited = 1 << 20
 
 func newView(w World, now time.Time) *view {
-	v := &view{World: w, now: now, bySlot: map[int32][]*Replica{}, right: map[int32]*Replica{}}
+	v := &view{World: w, now: now, bySlot: map[int32][]*Replica{}, right: map[int32]*Replica{},
+		names: map[slotRevision][]int32{}}
 	v.normalise()
+	pods := map[types.UID][]*Pod{}
+	for i := range v.Pods {
+		owner := v.Pods[i].ReplicaSet
+		pods[owner] = append(pods[owner], &v.Pods[i])
+	}
 	for _, rs := range v.ReplicaSets {
+		v.names[slotRevision{rs.Slot, rs.Revision}] = append(v.names[slotRevision{rs.Slot, rs.Revision}], rs.Retry)
 		if rs.Live() {
-			v.replicas = append(v.replicas, judge(v.World, rs, now))
+			v.replicas = append(v.replicas, judge(v.World, rs, pods[rs.UID], now))
 		}
 	}
 	v.protected = v.protectedRevision()
