@@ -22,6 +22,11 @@ const probesToFail = 3
 // within about a second.
 const unhealthyProbeInterval = time.Second
 
+// firstRetry is how soon a worker is asked again after an introspection that gave nothing; the time doubles up to
+// Options.RetryInterval. A worker turns ready a moment before its network policy or its listener does, and must not
+// pay half a minute for it.
+const firstRetry = time.Second
+
 // entry is one known worker: its description, which changes, and its durable part, which does not.
 type entry struct {
 	ep      endpoint
@@ -39,6 +44,7 @@ type entry struct {
 	asking   bool
 	askEpoch uint64
 	askAt    time.Time
+	askWait  time.Duration // until the next question, should this one give nothing
 	askErr   error
 
 	health   health
@@ -81,6 +87,7 @@ func (e *entry) follow(ep endpoint, now time.Time) {
 func (e *entry) restartAsking() {
 	e.epoch++
 	e.asking, e.probing, e.fresh = false, false, false
+	e.askWait = firstRetry
 }
 
 // eligible says that the worker could answer: present, not declared unready, and healthy where probed.
@@ -99,7 +106,8 @@ func (e *entry) nextProbe() (time.Time, bool) {
 // learn takes the end of an introspection. An error keeps the old facts and is tried again later.
 func (e *entry) learn(r introspected, now time.Time, o *Options) {
 	e.asking, e.asked, e.askErr = false, true, r.err
-	e.askAt = now.Add(o.RetryInterval)
+	e.askAt = now.Add(min(e.askWait, o.RetryInterval))
+	e.askWait = min(2*e.askWait, o.RetryInterval)
 	if r.err != nil {
 		return
 	}
@@ -112,7 +120,7 @@ func (e *entry) heard(err error, now time.Time, o *Options) {
 	e.probing, e.probeErr = false, err
 	if err == nil {
 		if e.health != healthy {
-			e.fresh, e.askAt = false, now
+			e.fresh, e.askAt, e.askWait = false, now, firstRetry
 		}
 		e.health, e.failures, e.probeAt = healthy, 0, now.Add(o.ProbeInterval)
 		return

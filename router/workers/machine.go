@@ -6,6 +6,8 @@ import (
 	"strings"
 	"sync/atomic"
 	"time"
+
+	"github.com/routerfleet/routerfleet/internal/invariant"
 )
 
 // machine is the registry's plain state. It has no goroutine, clock or socket: the writer hands it one message at
@@ -98,6 +100,9 @@ func (m *machine) step(now time.Time, msg message) []effect {
 		if t, changed := m.entries[id].settle(&m.opts); changed {
 			m.effects = append(m.effects, t)
 		}
+	}
+	if invariant.Enabled {
+		m.check()
 	}
 	return m.effects
 }

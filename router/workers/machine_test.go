@@ -248,16 +248,16 @@ func TestAnAnswerToAnOldQuestionIsNotBelieved(t *testing.T) {
 	}
 }
 
-func TestAnUnknownWorkerIsAskedAgainEveryThirtySeconds(t *testing.T) {
+func TestAnUnknownWorkerIsAskedAgainSoonAndThenEveryThirtySeconds(t *testing.T) {
 	s := newStory(t, Options{})
 	s.list(at("a", "10.0.0.1:8000"))
-	for range 3 {
+	for _, wait := range []time.Duration{1, 2, 4, 8, 16, 30, 30} {
 		s.step(introspected{id: "a", epoch: s.m.entries["a"].askEpoch, err: errors.New("connection refused")})
 		s.state("a", StateUnintrospected)
 		if reason := s.snap.workers[0].Reason; !strings.Contains(reason, "connection refused") {
 			t.Fatalf("reason %q", reason)
 		}
-		s.wait(DefaultRetryInterval - 1)
+		s.wait(wait*time.Second - 1)
 		s.expect("")
 		s.wait(1)
 		s.expect("ask a")

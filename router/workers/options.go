@@ -18,7 +18,7 @@ const (
 	// DefaultForgetAfter is how long a worker may be absent from every slice before it is forgotten: rule B15,
 	// longer than a readiness flap or a Service edit, shorter than the reuse of a pod address usually takes.
 	DefaultForgetAfter = 60 * time.Second
-	// DefaultRetryInterval is how often a worker with unknown models is asked again.
+	// DefaultRetryInterval is the longest time until a worker with unknown models is asked again.
 	DefaultRetryInterval = 30 * time.Second
 	// DefaultProbeInterval is how often a healthy static worker is probed.
 	DefaultProbeInterval = 5 * time.Second
@@ -41,7 +41,8 @@ type Options struct {
 	BreakerCoolDown time.Duration
 	// ForgetAfter is how long an absent worker is remembered; default 60 s.
 	ForgetAfter time.Duration
-	// RetryInterval is the time between introspections of a worker whose models are unknown; default 30 s.
+	// RetryInterval is the longest time between introspections of a worker whose models are unknown, reached by
+	// doubling from a second; default 30 s.
 	RetryInterval time.Duration
 	// ProbeInterval is the time between health probes of a healthy static worker; default 5 s. An unhealthy one
 	// is probed every second.
