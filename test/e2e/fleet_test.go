@@ -4,9 +4,12 @@ package e2e
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
+	"slices"
 	"sort"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -209,9 +212,49 @@ func inRotation(n int) func(live.Metrics) error {
 // stateInRotation is the label of the gauge of workers that get requests.
 const stateInRotation = "in_rotation"
 
-// follows measures how long after the moment since every router satisfies check.
-func (f *fleet) follows(what string, since time.Time, check func(live.Metrics) error) time.Duration {
+// scrapePeriod is the time between two looks at a router whose reaction is measured.
+const scrapePeriod = 50 * time.Millisecond
+
+// follow watches every router from the moment told on until it satisfies check, and fails the test if one
+// still did not in a scrape that began more than limit after told. A scrape takes its time on a busy
+// machine, so when a router followed is known to lie between two moments; it returns the later one of the
+// slowest router, as time since told.
+func (f *fleet) follow(what string, told time.Time, limit time.Duration, check func(live.Metrics) error) time.Duration {
 	f.Helper()
-	f.await(what, func() error { return f.routers(check) })
-	return time.Since(since)
+	pods := f.pods()
+	took, late := make([]time.Duration, len(pods)), make([]error, len(pods))
+	var routers sync.WaitGroup
+	for i, pod := range pods {
+		routers.Go(func() { took[i], late[i] = f.followOne(pod.Name, told, limit, check) })
+	}
+	routers.Wait()
+	if err := all(late...); err != nil {
+		f.Errorf("%s: %v", what, err)
+	}
+	return slices.Max(took)
+}
+
+func (f *fleet) followOne(pod string, told time.Time, limit time.Duration, check func(live.Metrics) error) (took time.Duration, late error) {
+	tick := time.NewTicker(scrapePeriod)
+	defer tick.Stop()
+	for {
+		began := time.Since(told)
+		metrics, err := f.RouterMetrics(f.ctx, f.namespace, pod)
+		if err == nil {
+			err = check(metrics)
+		}
+		switch took = time.Since(told); {
+		case err == nil:
+			return took, late
+		case took > settleTimeout:
+			return took, fmt.Errorf("router %s: %w after %s", pod, err, took.Round(time.Millisecond))
+		case began > limit && late == nil:
+			late = fmt.Errorf("router %s: still %w %s after the change", pod, err, began.Round(time.Millisecond))
+		}
+		select {
+		case <-f.ctx.Done():
+			return took, errors.Join(late, f.ctx.Err())
+		case <-tick.C:
+		}
+	}
 }

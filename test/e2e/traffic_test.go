@@ -111,15 +111,18 @@ type loadEnd struct {
 	err    error
 }
 
-// startLoad sends steady traffic to the fleet through its Service for the duration, and returns when
+// longestLoad ends a load that nobody stops.
+const longestLoad = testTimeout
+
+// startLoad sends steady traffic to the fleet through its Service until it is stopped, and returns when
 // the first requests are through.
-func (f *fleet) startLoad(duration time.Duration, args ...string) *load {
+func (f *fleet) startLoad() *load {
 	f.Helper()
 	l := &load{scope: f.scope, name: "load", result: make(chan loadEnd, 1)}
-	job := live.Load{Namespace: f.namespace, Name: l.name, Image: f.images.loadgen, Args: append([]string{
+	job := live.Load{Namespace: f.namespace, Name: l.name, Image: f.images.loadgen, Args: []string{
 		"--target=" + f.target(), "--model=" + modelID, "--mode=steady",
-		"--duration=" + duration.String(), "--connections=4", "--max-output=16",
-	}, args...)}
+		"--duration=" + longestLoad.String(), "--connections=4", "--max-output=16",
+	}}
 	if err := f.Start(f.ctx, job); err != nil {
 		f.Fatal(err)
 	}
@@ -153,9 +156,16 @@ func (l *load) follow() (end loadEnd) {
 	return end
 }
 
-// mustServeAll waits for the end of the load and fails the test if a single request failed.
-func (l *load) mustServeAll() *loadgen.Result {
+// mustHaveServedAll stops the load and fails the test if a single request failed, or if the load had ended
+// before: it would have seen only part of what it was to witness.
+func (l *load) mustHaveServedAll() *loadgen.Result {
 	l.Helper()
+	if len(l.result) > 0 {
+		l.Fatalf("the load ended by itself: %v", (<-l.result).err)
+	}
+	if err := l.StopLoad(l.ctx, l.namespace, l.name); err != nil {
+		l.Fatal(err)
+	}
 	select {
 	case <-l.ctx.Done():
 		l.Fatal("the load did not end before the test's time was up")
@@ -170,21 +180,6 @@ func (l *load) mustServeAll() *loadgen.Result {
 	}
 	return nil
 }
-
-// mustStillRun fails the test if the load ended too early to have seen what it was to see.
-func (l *load) mustStillRun() {
-	l.Helper()
-	if len(l.result) > 0 {
-		l.Fatal("the load ended before what it was to witness: its duration is too short for this machine")
-	}
-}
-
-// How long loads last: longer than what happens under them, or the test fails and says so.
-const (
-	loadForARoll          = 60 * time.Second
-	loadForAnOrphanedRoll = 120 * time.Second
-	loadForEngineChanges  = 60 * time.Second
-)
 
 // adminGet reads a path of a router's admin port with a bearer token. It needs a connection of its own:
 // the API server's proxy keeps Authorization to itself.

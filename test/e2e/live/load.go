@@ -11,6 +11,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/watch"
 	"k8s.io/utils/ptr"
 )
@@ -35,7 +36,7 @@ func (l Load) Job() *batchv1.Job {
 				ObjectMeta: metav1.ObjectMeta{Labels: map[string]string{"app": "loadgen"}},
 				Spec: corev1.PodSpec{
 					RestartPolicy:                 corev1.RestartPolicyNever,
-					TerminationGracePeriodSeconds: ptr.To[int64](5),
+					TerminationGracePeriodSeconds: ptr.To[int64](30),
 					AutomountServiceAccountToken:  ptr.To(false),
 					SecurityContext:               RestrictedPod(),
 					Containers: []corev1.Container{{
@@ -93,6 +94,21 @@ func (c *Cluster) DeleteLoad(ctx context.Context, namespace, name string) error 
 		_, err := jobs.Get(ctx, name, metav1.GetOptions{})
 		return apierrors.IsNotFound(err), ignoreNotFound(err)
 	})
+}
+
+// StopLoad ends the sending before its time. The pod gets a deadline that has passed, so the kubelet tells
+// the load generator to stop, which it does after the requests on their way; unlike a deletion this leaves
+// the pod and its log, and so the result.
+func (c *Cluster) StopLoad(ctx context.Context, namespace, name string) error {
+	pod, err := c.loadPod(ctx, namespace, name)
+	if err != nil {
+		return err
+	}
+	patch := []byte(`{"spec":{"activeDeadlineSeconds":1}}`)
+	if _, err := c.Client.CoreV1().Pods(namespace).Patch(ctx, pod.Name, types.MergePatchType, patch, metav1.PatchOptions{}); err != nil {
+		return fmt.Errorf("stop job %s/%s: %w", namespace, name, err)
+	}
+	return nil
 }
 
 // Follow hands every line the load generator prints to each, from the first to the last, and returns
