@@ -246,3 +246,29 @@ func TestAnswersDependOnPromptAndChoiceAlone(t *testing.T) {
 		t.Error("two questions, one answer")
 	}
 }
+
+// A submitted sequence may still be in the mailbox when the engine stops. Which
+// of the two a rank sees first is chance, so try often.
+func TestAStreamNobodyEverReadEndsWithTheEngine(t *testing.T) {
+	for range 40 {
+		synctest.Test(t, func(t *testing.T) {
+			e, err := New(Options{TokenInterval: time.Hour})
+			if err != nil {
+				t.Fatal(err)
+			}
+			s, err := e.Submit(context.Background(), Request{Prompt: ids(0, 3), Output: ids(0, 9), Rank: AnyRank})
+			if err != nil {
+				t.Fatal(err)
+			}
+			stopped, stop := context.WithCancel(context.Background())
+			stop()
+			_ = e.Run(stopped)
+			for err == nil {
+				_, err = s.Next(context.Background())
+			}
+			if !errors.Is(err, ErrStopped) {
+				t.Errorf("got %v, want ErrStopped", err)
+			}
+		})
+	}
+}

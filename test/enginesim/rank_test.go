@@ -171,13 +171,15 @@ func TestTheLastPromptTokenIsAlwaysComputed(t *testing.T) {
 	)
 }
 
+// The newest token of an answer has not been computed, so it completes no page.
 func TestTheAnswerIsCachedForTheNextTurn(t *testing.T) {
-	s := newScript(Options{PageSize: 4})
-	s.submit(ids(0, 6), ids(6, 7)) // 12 tokens computed, the 13th is not
-	s.submit(ids(0, 14), ids(500, 1))
-	got := s.log[len(s.log)-1:]
-	if state := s.rank.state(); state.Totals.CachedTokens != 12 {
-		t.Errorf("the next turn found %d tokens, want 12; last: %v", state.Totals.CachedTokens, got)
+	for answer, want := range map[int]int64{5: 8, 6: 8, 7: 12} {
+		s := newScript(Options{PageSize: 4})
+		s.submit(ids(0, 6), ids(6, answer))
+		s.submit(ids(0, 20), ids(500, 1))
+		if got := s.rank.state().Totals.CachedTokens; got != want {
+			t.Errorf("after a prompt of 6 and an answer of %d tokens the next turn found %d, want %d", answer, got, want)
+		}
 	}
 }
 

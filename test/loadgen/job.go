@@ -17,6 +17,14 @@ type job struct {
 	build func() request
 }
 
+// late is how far behind its time a job was sent.
+func (j job) late(began time.Duration) time.Duration {
+	if !j.paced {
+		return 0
+	}
+	return max(0, began-j.due)
+}
+
 // request is a job as it goes on the wire.
 type request struct {
 	route        string

@@ -96,3 +96,18 @@ func TestDispatchStopsWhenTold(t *testing.T) {
 		}
 	})
 }
+
+func TestOnlyPacedJobsCanBeLate(t *testing.T) {
+	for _, c := range []struct {
+		job  job
+		want time.Duration
+	}{
+		{job{due: 3 * time.Second, paced: true}, 2 * time.Second},
+		{job{due: 6 * time.Second, paced: true}, 0},
+		{job{}, 0},
+	} {
+		if got := c.job.late(5 * time.Second); got != c.want {
+			t.Errorf("%+v sent at 5s: %v late, want %v", c.job, got, c.want)
+		}
+	}
+}

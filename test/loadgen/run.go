@@ -139,7 +139,7 @@ func (r *run) work(ctx context.Context, jobs <-chan job, outcomes chan<- outcome
 		began := time.Since(r.begin)
 		o := s.send(ctx, request)
 		cancel()
-		o.index, o.began, o.paced, o.late = j.index, began, j.paced, max(0, began-j.due)
+		o.index, o.began, o.paced, o.late = j.index, began, j.paced, j.late(began)
 		outcomes <- o
 	}
 }

@@ -8,6 +8,7 @@ import (
 	"net/http"
 	"strings"
 	"sync"
+	"syscall"
 	"testing"
 	"time"
 
@@ -262,5 +263,35 @@ func TestOptionsReportEverythingWrongAtOnce(t *testing.T) {
 	}
 	if err := (Options{Target: "http://x", Mode: Steady}).Validate(); err == nil || !strings.Contains(err.Error(), "needs an end") {
 		t.Errorf("steady without end: %v", err)
+	}
+}
+
+// dyingConn fails its second write before a byte of it is sent, as a kept
+// connection does whose peer has gone.
+type dyingConn struct {
+	net.Conn
+	writes int
+}
+
+func (c *dyingConn) Write(p []byte) (int, error) {
+	if c.writes++; c.writes > 1 {
+		return 0, syscall.EPIPE
+	}
+	return c.Conn.Write(p)
+}
+
+func TestTheRetryOfNetHTTPIsCounted(t *testing.T) {
+	d := startDouble(t, enginesim.Options{}, "engine-a")
+	s := newSender(d.url, false)
+	defer s.close()
+	s.client.Transport.(*http.Transport).DialContext = func(ctx context.Context, network, address string) (net.Conn, error) {
+		conn, err := (&net.Dialer{}).DialContext(ctx, network, address)
+		return &dyingConn{Conn: conn}, err
+	}
+	for i, want := range []outcome{{opened: 1}, {opened: 1, retried: 1}} {
+		got := s.send(context.Background(), steadyRequest(i, "demo-model", 4))
+		if got.failure != nil || got.opened != want.opened || got.retried != want.retried {
+			t.Errorf("request %d: opened %d, retried %d, failure %v; want %d and %d", i, got.opened, got.retried, got.failure, want.opened, want.retried)
+		}
 	}
 }

@@ -191,3 +191,25 @@ func TestCommitBeyondTheReservationPanics(t *testing.T) {
 	lease, _ := New(1).Acquire(nil, 0)
 	lease.Commit(Key{})
 }
+
+func TestBlocksLeaveInTheOrderOfTheirRelease(t *testing.T) {
+	const n = 9
+	c := New(n)
+	var leases []*Lease
+	var keys []Key
+	for i := range n {
+		key := Chain([]uint32{uint32(i)}, 1, "")
+		lease, _ := c.Acquire(key, 1)
+		lease.Commit(key[0])
+		leases, keys = append(leases, lease), append(keys, key[0])
+	}
+	var want []Key
+	for i := range n {
+		j := i * 4 % n // in another order than they came
+		leases[j].Release()
+		want = append(want, keys[j])
+	}
+	if _, evicted := c.Acquire(nil, n); !slices.Equal(evicted, want) {
+		t.Error("the blocks did not leave in the order of their release")
+	}
+}
