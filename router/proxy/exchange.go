@@ -159,7 +159,7 @@ func (x *exchange) choose(request policy.Request) (*attempt, *Error) {
 			return r.Worker().ID() == rank.Worker().ID()
 		})
 	}
-	return nil, &Error{Code: CodeNoWorkers, RetryAfterSeconds: 1, Param: "model",
+	return nil, &Error{Code: CodeNoWorkers, RetryAfterSeconds: 1,
 		Message: "no engine that serves this model can take a request now"}
 }
 

@@ -165,11 +165,12 @@ func (r *relay) incomplete() bool {
 // connection that ends without the end of the body. No finish_reason and no end marker are invented.
 func (r *relay) breakOff(e ending) {
 	x := r.t.x
-	if e.fault != nil && r.t.sse && r.events.betweenEvents() {
+	if e.fault != nil {
 		x.w.extend()
-		if _, err := x.w.Write(e.fault.event()); err == nil {
-			_ = x.w.flush() // The connection is about to be cut either way.
+		if r.t.sse && r.events.betweenEvents() {
+			_, _ = x.w.Write(e.fault.event()) // The connection is about to be cut either way.
 		}
+		_ = x.w.flush() // What came of the answer is the client's, as before.
 	}
 	if e.fault != nil && e.fault.Code == CodeStale {
 		x.h.metrics.stale.Inc()

@@ -13,6 +13,13 @@ const (
 	// idleConnTimeout is below the 5 s after which uvicorn, the HTTP server of vLLM and SGLang, closes idle
 	// connections: the router should be the one to close, so that no request meets a closing connection.
 	idleConnTimeout = 4 * time.Second
+	// A node that vanishes sends no end of its connections, and an engine may think for minutes: probes tell the two
+	// apart within half a minute, so that a waiting request can move on. unacknowledgedTimeout does the same for a
+	// request that was written and never acknowledged, for which the kernel would try a quarter of an hour.
+	keepAliveIdle         = 15 * time.Second
+	keepAliveInterval     = 5 * time.Second
+	keepAliveCount        = 3
+	unacknowledgedTimeout = 20 * time.Second
 	// maxIdlePerEngine keeps a connection for each of the requests one engine commonly runs at once.
 	maxIdlePerEngine = 512
 	// maxAnswerHeaderBytes bounds the header block of an engine's answer.
@@ -22,7 +29,8 @@ const (
 // NewTransport returns the transport to the engines: HTTP/1.1 with many idle connections, no proxy from the
 // environment, and no compression, so that answers pass as they are.
 func NewTransport() *http.Transport {
-	dialer := &net.Dialer{Timeout: connectTimeout, KeepAlive: 30 * time.Second}
+	dialer := &net.Dialer{Timeout: connectTimeout, Control: giveUpUnacknowledged,
+		KeepAliveConfig: net.KeepAliveConfig{Enable: true, Idle: keepAliveIdle, Interval: keepAliveInterval, Count: keepAliveCount}}
 	protocols := new(http.Protocols)
 	protocols.SetHTTP1(true)
 	return &http.Transport{
