@@ -6,7 +6,6 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"runtime"
 
 	"github.com/routerfleet/routerfleet/hack/image/spec"
 )
@@ -22,19 +21,11 @@ func buildPrograms(ctx context.Context, root, dir string, o options) error {
 	for _, m := range o.Images {
 		args = append(args, m.Package)
 	}
-	cmd := exec.CommandContext(ctx, goCommand(), args...)
+	cmd := exec.CommandContext(ctx, "go", args...)
 	cmd.Dir = root
 	cmd.Env = append(os.Environ(), "CGO_ENABLED=0", "GOOS=linux", "GOARCH="+o.Arch, "GOFLAGS="+buildFlags, "GOWORK=off")
 	if out, err := cmd.CombinedOutput(); err != nil {
 		return fmt.Errorf("build the programs: %w\n%s", err, out)
 	}
 	return nil
-}
-
-// goCommand is go on PATH, else the one that built this program.
-func goCommand() string {
-	if path, err := exec.LookPath("go"); err == nil {
-		return path
-	}
-	return filepath.Join(runtime.GOROOT(), "bin", "go")
 }

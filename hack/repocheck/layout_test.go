@@ -33,7 +33,7 @@ func TestEveryRoomHasItsImportArrows(t *testing.T) {
 	for _, rule := range config.Linters.Settings.Depguard.Rules {
 		for _, pattern := range rule.Files {
 			if !strings.HasPrefix(pattern, "!") && len(rule.Deny) > 0 {
-				patterns = append(patterns, strings.TrimPrefix(pattern, "**/"))
+				patterns = append(patterns, strings.TrimPrefix(pattern, "${config-path}/"))
 			}
 		}
 	}

@@ -8,7 +8,6 @@ import (
 	"os/exec"
 	"path/filepath"
 	"regexp"
-	"runtime"
 	"strings"
 
 	"github.com/routerfleet/routerfleet/hack/cluster/internal/archive"
@@ -36,7 +35,7 @@ type toolchain struct{ path, version string }
 func findToolchain(ctx context.Context, root string) (toolchain, error) {
 	path, err := exec.LookPath("go")
 	if err != nil {
-		path = filepath.Join(runtime.GOROOT(), "bin", "go")
+		path = "go" // running it says what is missing
 	}
 	cmd := exec.CommandContext(ctx, path, "env", "GOVERSION", "GOOS", "GOARCH")
 	cmd.Dir = root

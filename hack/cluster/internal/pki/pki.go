@@ -115,8 +115,8 @@ func newKey() (*Pair, error) {
 
 // publicKeyPEM is the form in which the API server reads the keys that verify
 // service account tokens.
-func (p *Pair) publicKeyPEM() ([]byte, error) {
-	der, err := x509.MarshalPKIXPublicKey(p.Key.Public())
+func (ca *Pair) publicKeyPEM() ([]byte, error) {
+	der, err := x509.MarshalPKIXPublicKey(ca.Key.Public())
 	if err != nil {
 		return nil, err
 	}

@@ -13,7 +13,7 @@ const ContainerdSocket = "/run/containerd/containerd.sock"
 // ask for the node's.
 const ResolvConf = "/run/resolv.conf"
 
-// Containerd renders containerd's configuration. restrict_oom_score_adj keeps
+// ContainerdConfig renders containerd's configuration. restrict_oom_score_adj keeps
 // sandboxes startable where root lacks CAP_SYS_RESOURCE; without it each fails
 // with "can't get final child's PID from pipe: EOF".
 func ContainerdConfig(c layout.Cluster, i int, cniBin, snapshotter string) string {
