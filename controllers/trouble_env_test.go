@@ -11,7 +11,9 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	eventsv1 "k8s.io/api/events/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -118,6 +120,7 @@ func TestAnErrorOfOneChildStopsNoOther(t *testing.T) {
 	b.has("demo", v1alpha1.ConditionAvailable, metav1.ConditionTrue, v1alpha1.ReasonMinimumReplicasAvailable)
 	b.has("demo", v1alpha1.ConditionReady, metav1.ConditionFalse, v1alpha1.ReasonDependenciesNotReady)
 	b.op.wire.setFault(nil)
+	b.op.wake(keyOf(b.get("demo"))) // it would come by itself, later each time it failed
 	b.has("demo", v1alpha1.ConditionReady, metav1.ConditionTrue, v1alpha1.ReasonFleetReady)
 }
 
@@ -407,4 +410,82 @@ func (r *operator) notesAreFresh() {
 		p.keysRead = time.Now()
 		r.notes.pages[name] = p
 	}
+}
+
+// TestARolloutThatNeverGetsReadyIsStalledByItsDeadline is row 8.
+func TestARolloutThatNeverGetsReadyIsStalledByItsDeadline(t *testing.T) {
+	b := settled(t, func(f *v1alpha1.RouterFleet) { f.Spec.Rollout.ProgressDeadlineSeconds = 3 })
+	b.patch("demo", `{"spec":{"image":"router:hang"}}`)
+	b.eventually("the successor exists", func() error {
+		if len(b.live()) != 4 {
+			return fmt.Errorf("%d live", len(b.live()))
+		}
+		return nil
+	})
+	b.has("demo", v1alpha1.ConditionStalled, metav1.ConditionTrue, v1alpha1.ReasonProgressDeadlineExceeded)
+	s := b.get("demo").Status
+	c := meta.FindStatusCondition(s.Conditions, v1alpha1.ConditionStalled)
+	if late := c.LastTransitionTime.Sub(s.Rollout.LastProgressTime.Time); late < 3*time.Second || late > 5*time.Second {
+		t.Errorf("stalled %s after the last progress, want 3 s and at most 2 more on a busy machine", late)
+	}
+	b.atRest(2)
+	if fewest, most, _ := b.player.extremes(); fewest < 3 || most > 4 {
+		t.Errorf("fewest ready %d, most live %d", fewest, most)
+	}
+}
+
+// TestAStrayPodIsWarnedAboutOnce: labelled, but nobody's; it would take requests and switch the budget off.
+func TestAStrayPodIsWarnedAboutOnce(t *testing.T) {
+	b := settled(t)
+	stray := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: b.ns, Name: "stray", Labels: map[string]string{v1alpha1.LabelFleet: "demo"}},
+		Spec: corev1.PodSpec{Containers: []corev1.Container{{Name: "x", Image: "x"}}}}
+	if err := b.api.Create(t.Context(), stray); err != nil {
+		t.Fatal(err)
+	}
+	warnings := func() (n int) {
+		var list eventsv1.EventList
+		if err := b.api.List(b.Context(), &list, client.InNamespace(b.ns)); err != nil {
+			t.Error(err)
+		}
+		for _, e := range list.Items {
+			if e.Reason == v1alpha1.EventChildConflict && strings.Contains(e.Note, "Pod stray") {
+				n++
+			}
+		}
+		return n
+	}
+	b.eventually("it is warned about", func() error {
+		if n := warnings(); n != 1 {
+			return fmt.Errorf("%d warnings", n)
+		}
+		return nil
+	})
+	for range 5 {
+		b.op.wake(keyOf(b.get("demo")))
+	}
+	b.atRest(2)
+	if n := warnings(); n != 1 {
+		t.Errorf("%d warnings", n)
+	}
+	if s := b.get("demo").Status; *s.Replicas != 3 {
+		t.Errorf("%d replicas counted", *s.Replicas)
+	}
+}
+
+// TestAFleetScaledToZeroSaysSo, and boots again from nothing.
+func TestAFleetScaledToZeroSaysSo(t *testing.T) {
+	b := settled(t)
+	b.patch("demo", `{"spec":{"replicas":0}}`)
+	b.complete("demo")
+	b.has("demo", v1alpha1.ConditionAvailable, metav1.ConditionFalse, v1alpha1.ReasonScaledToZero)
+	b.has("demo", v1alpha1.ConditionReady, metav1.ConditionFalse, v1alpha1.ReasonScaledToZero)
+	b.eventually("nothing is left", func() error {
+		if n := len(b.sets()) + len(b.pods()); n > 0 {
+			return fmt.Errorf("%d objects", n)
+		}
+		return nil
+	})
+	b.patch("demo", `{"spec":{"replicas":2}}`)
+	b.complete("demo")
+	b.has("demo", v1alpha1.ConditionReady, metav1.ConditionTrue, v1alpha1.ReasonFleetReady)
 }

@@ -111,7 +111,23 @@ func (o *observation) drifted(rs *appsv1.ReplicaSet, view rollout.ReplicaSet) bo
 	if err != nil || want.Annotations[v1alpha1.AnnotationTemplateHash] != rs.Annotations[v1alpha1.AnnotationTemplateHash] {
 		return false
 	}
-	return !equality.Semantic.DeepDerivative(want.Spec.Template, rs.Spec.Template)
+	return !equality.Semantic.DeepDerivative(want.Spec.Template, rs.Spec.Template) || longer(rs.Spec.Template.Spec, want.Spec.Template.Spec)
+}
+
+// longer tells whether a pod has list entries that were not intended. The comparison above lets a list go on: it is
+// made for defaults, and the API server fills in fields but adds to none of these lists.
+func longer(live, want corev1.PodSpec) bool {
+	if len(live.Containers) != len(want.Containers) || len(live.InitContainers) != len(want.InitContainers) || len(live.Volumes) != len(want.Volumes) {
+		return true
+	}
+	for i := range want.Containers {
+		l, w := &live.Containers[i], &want.Containers[i]
+		if len(l.Command) != len(w.Command) || len(l.Args) != len(w.Args) || len(l.Env) != len(w.Env) ||
+			len(l.EnvFrom) != len(w.EnvFrom) || len(l.VolumeMounts) != len(w.VolumeMounts) {
+			return true
+		}
+	}
+	return false
 }
 
 // renderSet renders a slot's ReplicaSet as an object.
