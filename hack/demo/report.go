@@ -9,7 +9,6 @@ import (
 
 	"github.com/routerfleet/routerfleet/api/v1alpha1"
 	"github.com/routerfleet/routerfleet/test/e2e/live"
-	"github.com/routerfleet/routerfleet/test/loadgen"
 )
 
 // table counts requests by router and engine.
@@ -83,16 +82,17 @@ func (t table) lines() []string {
 }
 
 // report prints where the requests went and what they cost.
-func (d *demo) report(r *loadgen.Result, routed table) {
-	d.screen.line("\nWhere the requests went (probes of the added latency included):")
-	for _, line := range routed.lines() {
+func (d *demo) report() {
+	d.screen.line("\nWhere the requests went:\n")
+	for _, line := range d.table.lines() {
 		d.screen.line("  %s", line)
 	}
-	d.screen.line("\nWhat they cost:")
-	for _, line := range live.Summary(r) {
+	d.screen.line("\nWhat they cost:\n")
+	summary := *d.replayed
+	summary.Probe = d.probed
+	for _, line := range live.Summary(&summary) {
 		d.screen.line("  %s", line)
 	}
-	d.screen.line("")
 }
 
 // showObjects prints what kubectl says.

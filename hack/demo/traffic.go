@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/routerfleet/routerfleet/test/e2e/live"
@@ -15,35 +16,31 @@ const (
 	loadName = "demo-load"
 	modelID  = "demo-model"
 	barWidth = 30
+	// probePairs is enough for a p99 that is not the maximum.
+	probePairs = 300
+	// cleanupTimeout is what an interrupted run gives itself to remove its Job.
+	cleanupTimeout = 15 * time.Second
 )
 
-// replayTrace sends the trace from a Job in the cluster and reports what came of it.
+// load is a run of the load generator against the fleet, from a Job in the cluster.
+func (d *demo) load(args ...string) live.Load {
+	return live.Load{Namespace: namespace, Name: loadName, Image: "routerfleet.io/loadgen:dev", Args: append([]string{
+		fmt.Sprintf("--target=http://%s:%d", fleetName, live.RouterPort), "--model=" + modelID,
+	}, args...)}
+}
+
+// replayTrace sends the trace and counts which router sent how much of it to which engine.
 func (d *demo) replayTrace(ctx context.Context) (string, error) {
 	before, err := d.routed(ctx)
 	if err != nil {
 		return "", err
 	}
-	load := live.Load{Namespace: namespace, Name: loadName, Image: "routerfleet.io/loadgen:dev", Args: []string{
-		fmt.Sprintf("--target=http://%s:%d", fleetName, live.RouterPort),
-		"--direct=http://engine:8000",
-		"--model=" + modelID,
+	result, err := d.send(ctx, d.load(
 		"--mode=trace",
-		"--requests=" + strconv.Itoa(d.options.Requests),
-		"--speed=" + strconv.FormatFloat(d.options.Speed, 'g', -1, 64),
-		"--connections=" + strconv.Itoa(d.options.Connections),
-		"--max-output=" + strconv.Itoa(d.options.MaxOutput),
-	}}
-	if err := d.cluster.Start(ctx, load); err != nil {
-		return "", err
-	}
-	start := time.Now()
-	result, err := d.follow(ctx, start)
-	if ctx.Err() != nil {
-		// Nobody waits for the rest of the trace: take the Job along.
-		cleanup, cancel := context.WithTimeout(context.WithoutCancel(ctx), 10*time.Second)
-		defer cancel()
-		return "", errors.Join(ctx.Err(), d.cluster.DeleteLoad(cleanup, namespace, loadName))
-	}
+		"--requests="+strconv.Itoa(d.options.Requests),
+		"--speed="+strconv.FormatFloat(d.options.Speed, 'g', -1, 64),
+		"--connections="+strconv.Itoa(d.options.Connections),
+		"--max-output="+strconv.Itoa(d.options.MaxOutput)))
 	if err != nil {
 		return "", err
 	}
@@ -51,23 +48,56 @@ func (d *demo) replayTrace(ctx context.Context) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	d.report(result, after.since(before))
+	d.replayed, d.table = result, after.since(before)
 	if result.Failed > 0 {
-		return "", fmt.Errorf("%d of %d requests failed, see above", result.Failed, result.Requests)
+		return "", fmt.Errorf("%d of %d requests failed:\n  %s", result.Failed, result.Requests, strings.Join(live.Summary(result), "\n  "))
 	}
-	return fmt.Sprintf("%d requests of a real conversation trace, %d failed", result.Requests, result.Failed), nil
+	return fmt.Sprintf("%d requests of a real conversation trace replayed, none failed", result.Requests), nil
+}
+
+// probe measures what the routers add to a request: pairs of the same one, through the fleet and straight
+// to an engine, while nothing else waits anywhere.
+func (d *demo) probe(ctx context.Context) (string, error) {
+	result, err := d.send(ctx, d.load("--mode=steady", "--requests=1", "--connections=1",
+		"--direct=http://engine:8000", "--probe-pairs="+strconv.Itoa(probePairs)))
+	if err != nil {
+		return "", err
+	}
+	if result.Probe == nil || result.Probe.Added == nil {
+		return "", fmt.Errorf("no pair of requests was served: %s", strings.Join(live.Summary(result), "; "))
+	}
+	d.probed = result.Probe
+	return fmt.Sprintf("%d pairs of requests, through the fleet and straight to an engine", result.Probe.Pairs), nil
+}
+
+// send runs a load to its end. A Job that told its result is removed; one that did not keeps its log.
+func (d *demo) send(ctx context.Context, load live.Load) (*loadgen.Result, error) {
+	if err := d.cluster.Start(ctx, load); err != nil {
+		return nil, err
+	}
+	result, err := d.follow(ctx, time.Now())
+	if ctx.Err() != nil {
+		// Nobody waits for the rest: take the Job along.
+		cleanup, cancel := context.WithTimeout(context.WithoutCancel(ctx), cleanupTimeout)
+		defer cancel()
+		return nil, errors.Join(ctx.Err(), d.cluster.DeleteLoad(cleanup, namespace, loadName))
+	}
+	if err != nil {
+		return nil, err
+	}
+	return result, d.cluster.DeleteLoad(ctx, namespace, loadName)
 }
 
 // follow shows the progress of the load until its result.
 func (d *demo) follow(ctx context.Context, start time.Time) (*loadgen.Result, error) {
 	var result *loadgen.Result
-	d.screen.update("      load: the Job is starting")
+	d.screen.update("      the Job is starting")
 	err := d.cluster.Follow(ctx, namespace, loadName, func(line []byte) error {
 		event, err := live.ParseLoad(line)
 		if err != nil {
 			return err
 		}
-		if p := event.Progress; p != nil {
+		if p := event.Progress; p != nil && p.Total > 1 {
 			d.screen.update("      [%s] %d/%d requests, %d failed, %.0f/s, %s",
 				bar(p.Done, p.Total, barWidth), p.Done, p.Total, p.Failed, p.RPS, time.Since(start).Round(time.Second))
 		}

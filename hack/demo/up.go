@@ -12,6 +12,7 @@ import (
 
 	"github.com/routerfleet/routerfleet/api/v1alpha1"
 	"github.com/routerfleet/routerfleet/test/e2e/live"
+	"github.com/routerfleet/routerfleet/test/loadgen"
 )
 
 const (
@@ -32,6 +33,10 @@ type demo struct {
 	// cluster and objects are set by the step that makes the cluster and used by all after it.
 	cluster *live.Cluster
 	objects client.Client
+	// replayed, table and probed are what the last steps measured.
+	replayed *loadgen.Result
+	table    table
+	probed   *loadgen.ProbeResult
 }
 
 // step is a part of the demo. run returns what came of it, in half a line.
@@ -49,6 +54,7 @@ func (d *demo) up(ctx context.Context) error {
 		{"engines", d.startEngines},
 		{"fleet", d.createFleet},
 		{"load", d.replayTrace},
+		{"probe", d.probe},
 	}
 	begin := time.Now()
 	for i, step := range steps {
@@ -60,10 +66,11 @@ func (d *demo) up(ctx context.Context) error {
 		}
 		d.screen.line("[%d/%d] %-9s %s (%s)", i+1, len(steps), step.name, result, seconds(time.Since(start)))
 	}
+	d.report()
 	if err := d.showObjects(ctx); err != nil {
 		return err
 	}
-	d.screen.line("\nThe whole demo took %s. %s", seconds(time.Since(begin)), d.howToGoOn())
+	d.screen.line("\n%s\n\nThe whole demo took %s.", d.howToGoOn(), seconds(time.Since(begin)))
 	return nil
 }
 
