@@ -121,6 +121,25 @@ func TestDirKeepsItsTokensThroughTroubleAndSaysSoOnce(t *testing.T) {
 	}
 }
 
+func TestDirSaysNothingWhileNothingChanges(t *testing.T) {
+	m := newMount(t, map[string]string{"peer": string(oldToken)})
+	var log bytes.Buffer
+	d, err := OpenDir(m.dir, slog.New(slog.NewTextHandler(&log, nil)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	m.swap(map[string]string{"peer": string(newToken)})
+	for range 5 {
+		if err := d.Reload(); err != nil {
+			t.Fatal(err)
+		}
+		m.swap(map[string]string{"peer": string(newToken)}) // the kubelet may swap in the same content
+	}
+	if n := strings.Count(log.String(), "tokens changed"); n != 1 {
+		t.Fatalf("one change was logged %d times:\n%s", n, log.String())
+	}
+}
+
 func TestDirReadsAPlainDirectoryToo(t *testing.T) {
 	dir := t.TempDir()
 	if _, err := OpenDir(dir, nil); err == nil || !strings.Contains(err.Error(), "no token peer") {

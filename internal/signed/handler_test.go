@@ -234,13 +234,16 @@ func TestWithoutTokensEveryCallIsToldWhatToDo(t *testing.T) {
 
 func TestAPodThatCannotSignIsNotBelieved(t *testing.T) {
 	impostor := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if r.URL.Path == "/echo" {
+		if strings.HasPrefix(r.URL.Path, "/echo") {
 			w.Header().Set(Header, r.Header.Get(Header))
+		}
+		if strings.HasSuffix(r.URL.Path, "401") { // refusals may be unsigned, not badly signed
+			w.WriteHeader(http.StatusUnauthorized)
 		}
 		_, _ = io.WriteString(w, `{"state":"settled"}`)
 	}))
 	defer impostor.Close()
-	for path, want := range map[string]error{"/plain": ErrMissing, "/echo": ErrBad} {
+	for path, want := range map[string]error{"/plain": ErrMissing, "/echo": ErrBad, "/echo401": ErrBad} {
 		if _, _, err := call(t, &Transport{Keys: ring(oldToken)}, "GET", impostor.URL+path, ""); !errors.Is(err, want) {
 			t.Errorf("%s: got %v, want %v", path, err, want)
 		}

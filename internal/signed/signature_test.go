@@ -205,6 +205,11 @@ func TestAnAnswerCannotBeMovedOrChanged(t *testing.T) {
 			t.Errorf("%s: got %v, want ok=%v", c.name, err, c.ok)
 		}
 	}
+	retimed := http.Header{}
+	retimed.Set(Header, strings.Replace(h.Get(Header), "1790000000", "1790000001", 1))
+	if _, err := VerifyResponse(retimed, mine, 200, []byte("yes"), []Key{key}); !errors.Is(err, ErrBad) {
+		t.Errorf("an answer with another time gave %v, want ErrBad", err)
+	}
 	// A request's own signature sent back is no answer.
 	echo := http.Header{Header: {mine}}
 	echo.Set(Header, mine)

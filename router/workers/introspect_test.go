@@ -123,7 +123,6 @@ func TestAnEngineSaysWhatItServes(t *testing.T) {
 		{"the largest", map[string]string{"/v1/models": oneModel + strings.Repeat(" ", maxFactsBytes-len(oneModel))}, "{[{demo-model 1758450000 sglang}] 0}", 2},
 		{"ill", map[string]string{"/server_info": "500"}, "/server_info answered 500", 3},
 		{"busy", map[string]string{"/server_info": "503"}, "/server_info answered 503", 3},
-		{"a redirect is not followed", map[string]string{"/server_info": "302", "/v1/models": "302"}, "/v1/models answered 302", 2},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -143,6 +142,27 @@ func TestAnEngineSaysWhatItServes(t *testing.T) {
 			})
 		})
 	}
+}
+
+func TestAnEngineCannotSendTheRouterElsewhere(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		net := &engines{}
+		net.set("e:1", func(w http.ResponseWriter, r *http.Request) {
+			w.Header().Set("Location", "http://metadata:80"+r.URL.Path)
+			w.WriteHeader(302)
+		})
+		net.set("metadata:80", routes(map[string]string{"/v1/models": oneModel, "/health": "200"}))
+		a := newAsker(Options{Transport: net})
+		if _, err := a.introspect(t.Context(), "http://e:1"); err == nil || !strings.Contains(err.Error(), "answered 302") {
+			t.Errorf("got %v", err)
+		}
+		if err := a.probe(t.Context(), "http://e:1"); err != nil { // it answers
+			t.Error(err)
+		}
+		if calls := fmt.Sprint(net.seen()); strings.Contains(calls, "metadata") {
+			t.Errorf("followed: %s", calls)
+		}
+	})
 }
 
 func TestIntrospectionHasThreeAttemptsOfTwoSecondsAndBacksOff(t *testing.T) {

@@ -467,7 +467,9 @@ func TestTheStreamingListIsUsedWhereThereIsOne(t *testing.T) {
 	})
 }
 
-func TestAnObjectOfAnotherKindIsAnErrorAndNoPanic(t *testing.T) {
+// bareWatch is a slice watch without a reflector.
+func bareWatch(t *testing.T) *sliceWatch {
+	t.Helper()
 	m, err := newMetrics(nil, nil)
 	if err != nil {
 		t.Fatal(err)
@@ -476,6 +478,31 @@ func TestAnObjectOfAnotherKindIsAnErrorAndNoPanic(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	return w
+}
+
+// Today's reflector never adds before it has replaced; the promise must not hang on that.
+func TestSlicesBeforeTheFirstCompleteListWakeNobody(t *testing.T) {
+	w := bareWatch(t)
+	signalled := func() bool {
+		select {
+		case <-w.changes():
+			return true
+		default:
+			return false
+		}
+	}
+	if err := w.Add(ipv4("s1", pod("a", "10.0.0.1"))); err != nil || signalled() {
+		t.Fatalf("a slice alone woke the writer, or %v", err)
+	}
+	if err := w.Replace([]any{ipv4("s2", pod("b", "10.0.0.2"))}, "1"); err != nil || !signalled() {
+		t.Fatalf("the complete list did not, or %v", err)
+	}
+	expect(t, w.latest(), "ns/b http://10.0.0.2:8000 ready")
+}
+
+func TestAnObjectOfAnotherKindIsAnErrorAndNoPanic(t *testing.T) {
+	w := bareWatch(t)
 	for name, f := range map[string]func(any) error{
 		"add": w.Add, "update": w.Update, "delete": w.Delete, "replace": func(o any) error { return w.Replace([]any{o}, "1") },
 	} {
