@@ -22,7 +22,7 @@ func TestUpAndDownLeaveNothing(t *testing.T) {
 	for range 2 {
 		r := newRig(t)
 		r.run("up")
-		if n := len(r.namespaces()); n == 0 {
+		if n := len(r.namespaces().names); n == 0 {
 			t.Error("the check looks at no namespace")
 		}
 	}

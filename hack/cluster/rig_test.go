@@ -5,11 +5,13 @@ package main
 import (
 	"bufio"
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -188,9 +190,23 @@ func (r *rig) hostView() []string {
 	return view
 }
 
+// held are namespaces of a cluster at a moment.
+type held struct {
+	names map[string]bool
+	at    uint64 // of that moment, in ticks since the machine started
+}
+
 // namespaces are those of the cluster's processes that the host does not share.
-func (r *rig) namespaces() map[string]bool {
+func (r *rig) namespaces() held {
 	r.t.Helper()
+	cmd := exec.Command("true") // started now
+	if err := cmd.Start(); err != nil {
+		r.t.Fatal(err)
+	}
+	now, err := startTime(strconv.Itoa(cmd.Process.Pid))
+	if err := errors.Join(err, cmd.Wait()); err != nil {
+		r.t.Fatal(err)
+	}
 	all, err := leftover.New(r.Cluster).Find()
 	if err != nil {
 		r.t.Fatal(err)
@@ -205,29 +221,48 @@ func (r *rig) namespaces() map[string]bool {
 			}
 		}
 	}
-	return spaces
+	return held{spaces, now}
 }
 
-func namespacesHeld(spaces map[string]bool) error {
+// stillHeld fails if a process keeps one of the namespaces. The kernel uses the
+// number of a namespace that is gone for the next one, so a process that started
+// later is somebody else's.
+func (h held) stillHeld() error {
 	links, err := filepath.Glob("/proc/[0-9]*/ns/*")
 	if err != nil {
 		return err
 	}
 	for _, l := range links {
-		if target, err := os.Readlink(l); err == nil && spaces[target] {
-			return fmt.Errorf("%s still holds the namespace %s", l, target)
+		if target, err := os.Readlink(l); err != nil || !h.names[target] {
+			continue
+		}
+		if started, err := startTime(strings.Split(l, "/")[2]); err == nil && started <= h.at {
+			return fmt.Errorf("%s still holds a namespace of the cluster", l)
 		}
 	}
 	return nil
 }
 
-func (r *rig) checkNothingLeft(before []string, spaces map[string]bool) {
+// startTime is field 22 of /proc/PID/stat, in ticks since the machine started.
+func startTime(pid string) (uint64, error) {
+	b, err := os.ReadFile("/proc/" + pid + "/stat")
+	if err != nil {
+		return 0, err
+	}
+	fields := strings.Fields(string(b[strings.LastIndexByte(string(b), ')')+1:]))
+	if len(fields) < 20 {
+		return 0, fmt.Errorf("/proc/%s/stat has %d fields after the name", pid, len(fields))
+	}
+	return strconv.ParseUint(fields[19], 10, 64)
+}
+
+func (r *rig) checkNothingLeft(before []string, spaces held) {
 	r.t.Helper()
 	if all, err := leftover.New(r.Cluster).Find(); err != nil || len(all) > 0 {
 		r.t.Errorf("processes left: %v (%v)", all, err)
 	}
 	// A killed process keeps its pid namespace until the host's init reaps it.
-	r.eventually("namespaces are free", func() error { return namespacesHeld(spaces) })
+	r.eventually("namespaces are free", spaces.stillHeld)
 	mounts, err := cgroupMounts()
 	if err != nil {
 		r.t.Fatal(err)

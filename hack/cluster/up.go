@@ -23,7 +23,7 @@ const cleanupWait = time.Minute
 
 // errNotRoot says what works without root.
 var errNotRoot = errors.New(`a cluster needs root: it makes namespaces, mounts and cgroups. Without root there is
-  - envtest, an API server alone: cluster build, then KUBEBUILDER_ASSETS=$PWD/bin/kube go test ./controllers/...
+  - envtest, an API server alone: cluster build, then KUBEBUILDER_ASSETS=$PWD/bin/kube go test -tags envtest ./controllers/...
   - kind, if Docker and kind are there: CLUSTER=kind cluster up
   - any other cluster: E2E_KUBECONFIG=/path/to/kubeconfig`)
 
