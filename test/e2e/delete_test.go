@@ -4,7 +4,6 @@ package e2e
 
 import (
 	"errors"
-	"fmt"
 	"slices"
 	"strings"
 	"testing"
@@ -116,7 +115,7 @@ func (s *scope) listEverything() []unstructured.Unstructured {
 		}
 	}
 	if len(all) == 0 {
-		s.Fatal(fmt.Sprintf("nothing at all in namespace %s: the search is broken", s.namespace))
+		s.Fatalf("nothing at all in namespace %s: the search is broken", s.namespace)
 	}
 	return all
 }

@@ -46,10 +46,9 @@ func set(path string, value any) change {
 	}
 }
 
-func replicas(n int64) change       { return set("replicas", n) }
-func image(ref string) change       { return set("image", ref) }
-func drop(field string) change      { return func(spec map[string]any) { delete(spec, field) } }
-func minReady(seconds int64) change { return set("rollout.minReadySeconds", seconds) }
+func replicas(n int64) change  { return set("replicas", n) }
+func image(ref string) change  { return set("image", ref) }
+func drop(field string) change { return func(spec map[string]any) { delete(spec, field) } }
 
 // fleetManifest is what a user would write, with small requests and short waits: a test's fleet shares
 // two cores with many others.

@@ -34,6 +34,7 @@ const (
 // Scope says where a fault takes effect and for how long.
 type Scope string
 
+// The scopes.
 const (
 	ScopeStanding Scope = "standing" // until it is deleted
 	ScopeRequest  Scope = "request"  // on generation requests: the next "requests" of them, or until deleted
