@@ -54,10 +54,13 @@ func (t *attempt) hooks() *httptrace.ClientTrace {
 			t.trace.connected.Store(true)
 			t.trace.reused.Store(info.Reused)
 		},
-		WroteRequest:         func(httptrace.WroteRequestInfo) { t.trace.wrote.Store(int64(time.Since(t.x.start))) },
-		GotFirstResponseByte: func() { t.trace.first.Store(int64(time.Since(t.x.start))) },
+		WroteRequest:         func(httptrace.WroteRequestInfo) { t.trace.wrote.Store(t.clock()) },
+		GotFirstResponseByte: func() { t.trace.first.Store(t.clock()) },
 	}
 }
+
+// clock is the time since the start of the exchange in nanoseconds, never 0.
+func (t *attempt) clock() int64 { return max(1, int64(time.Since(t.x.start))) }
 
 // send makes the request and waits for the first bytes of the answer. Afterwards either resp or err is set.
 func (t *attempt) send() {
@@ -106,7 +109,7 @@ func (t *attempt) engineTime() time.Duration {
 	case wrote == 0:
 		return 0
 	case first < wrote: // No answer: the engine was waited for until now.
-		return time.Since(t.x.start) - time.Duration(wrote)
+		return time.Duration(t.clock() - wrote)
 	}
 	return time.Duration(first - wrote)
 }

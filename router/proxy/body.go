@@ -29,7 +29,8 @@ func readBody(w http.ResponseWriter, r *http.Request, limit int64) ([]byte, *Err
 	}
 	body, err := readAll(http.MaxBytesReader(w, r.Body, limit), r.ContentLength)
 	if err == nil {
-		// The server watches the connection for the client's leaving with the same deadline: it must not stay.
+		// From here on the server watches the connection for the client's leaving, and that may take as long as the
+		// answer does. (net/http clears the deadline itself when it begins to watch, but does not promise to.)
 		_ = control.SetReadDeadline(time.Time{})
 		return body, nil
 	}

@@ -156,6 +156,38 @@ func TestAConnectionTheEngineClosedMeanwhileCostsNobodyARequest(t *testing.T) {
 	})
 }
 
+func TestAnEngineThatDiesWhileItThinksIsNotTakenForAClosedConnection(t *testing.T) {
+	bubble(t, Options{}, []string{"a"}, func(r *rig) {
+		r.raw("a", func(c net.Conn, n int) {
+			if n > 1 {
+				r.t.Error("the engine was asked again")
+			}
+			_, _ = io.WriteString(c, "HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok")
+			_ = readRequest(c)
+			<-time.After(2 * closedWindow) // Inside the bubble: it thinks, then dies.
+		})
+		if got := r.post(chatPath, chatBody); got.status != 200 {
+			r.t.Fatalf("got %d %q %v", got.status, got.body, got.err)
+		}
+		r.wantError(r.post(chatPath, chatBody), CodeUnreachable)
+		r.wantMetric(`routerfleet_worker_requests_total{outcome="error",worker="a"}`, 1)
+	})
+}
+
+func TestARetryThatHasNowhereToGoCostsNoBudget(t *testing.T) {
+	bubble(t, Options{}, []string{"a"}, func(r *rig) {
+		r.engine("a", func(w http.ResponseWriter, _ *http.Request) { writeAnswer(w, 503, "full") })
+		for range 3 * retryBurst {
+			if got := r.post(chatPath, chatBody); got.status != 503 {
+				r.t.Fatalf("got %d", got.status)
+			}
+		}
+		if r.handler.budget.credit != retryBurst {
+			r.t.Errorf("the budget holds %.1f retries, want %d", r.handler.budget.credit, retryBurst)
+		}
+	})
+}
+
 func TestAnEmptyRetryBudgetPassesTheFailureOn(t *testing.T) {
 	bubble(t, Options{}, []string{"a", "b"}, func(r *rig) {
 		r.raw("a", func(net.Conn, int) {})
@@ -208,7 +240,7 @@ func TestAClientThatLeavesFreesItsEngineOnEveryPath(t *testing.T) {
 				if after := (<-heard).Sub(began); after != patience {
 					r.t.Errorf("the engine heard after %s, want %s", after, patience)
 				}
-				time.Sleep(time.Second) // Inside the bubble: let the books be closed.
+				<-time.After(time.Second) // Inside the bubble: let the books be closed.
 				r.wantIdle()
 				r.wantMetric(`routerfleet_worker_requests_total{outcome="cancelled",worker="a"}`, 1)
 				r.wantMetric(`routerfleet_worker_requests_total{outcome="error",worker="a"}`, 0)

@@ -120,7 +120,7 @@ func TestAClientThatStopsReadingDoesNotHoldAnEngineForEver(t *testing.T) {
 		}
 		defer conn.Close()
 		go sendRequest(conn, streamBody)
-		time.Sleep(2 * time.Hour) // Inside the bubble: the client reads nothing.
+		<-time.After(2 * time.Hour) // Inside the bubble: the client reads nothing.
 		if freed == 0 || freed > 3*time.Minute {
 			r.t.Errorf("the engine was freed after %s, want about a minute", freed)
 		}
