@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"net"
 	"os"
 	"path/filepath"
@@ -145,7 +146,11 @@ func (s *startup) cleanUp(interrupted bool) error {
 		return s.remove(ctx, s.out)
 	}
 	fmt.Fprintf(s.out, "          the logs stay in %s until `cluster down`\n", s.Path("log"))
-	return s.removeRunning(ctx, s.out)
+	err := os.Remove(s.Kubeconfig()) // or tests would take the cluster for a running one
+	if errors.Is(err, fs.ErrNotExist) {
+		err = nil
+	}
+	return errors.Join(err, s.removeRunning(ctx, s.out))
 }
 
 // checkDisk asks for more the less has been built.
