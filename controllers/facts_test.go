@@ -22,7 +22,7 @@ func facts3(change ...func(*facts)) facts {
 	f := facts{
 		fleet:  &v1alpha1.RouterFleet{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "demo", UID: "fleet", Generation: 7}},
 		target: "r1", stable: "r1", render: 1, now: noon,
-		decision: rollout.Decision{Kind: rollout.None, Reason: rollout.Complete, Note: "all 3 replicas run r1 and are available"},
+		decision: rollout.Decision{Kind: rollout.None, Reason: rollout.Complete, Note: "3 of 3 replicas run r1 and are available"},
 		answers:  map[rollout.Container]rollout.Answer{},
 	}
 	f.fleet.Spec.Replicas = ptr.To[int32](3)

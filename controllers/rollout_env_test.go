@@ -71,6 +71,7 @@ func (b *bench) wait(name string, since string) *v1alpha1.RouterFleet {
 func TestARollingUpdateReplacesOneSlotAtATimeAndAWaitEndsWithIt(t *testing.T) {
 	b := settled(t)
 	old := b.get("demo").Status.StableRevision
+	b.op.wire.take()
 	f := &v1alpha1.RouterFleet{ObjectMeta: metav1.ObjectMeta{Namespace: b.ns, Name: "demo"}}
 	if err := b.api.Patch(t.Context(), f, client.RawPatch(types.MergePatchType, []byte(`{"spec":{"image":"router:v2"}}`))); err != nil {
 		t.Fatal(err)
@@ -94,6 +95,34 @@ func TestARollingUpdateReplacesOneSlotAtATimeAndAWaitEndsWithIt(t *testing.T) {
 		}
 		return nil
 	})
+	b.rollIsAccounted(3)
+}
+
+// rollIsAccounted: a slot costs a creation, a retirement and a deletion; a rollout a revision and two marks. Only a
+// retirement may be sent again, when its pod's status moved in between (409).
+func (b *bench) rollIsAccounted(slots int) {
+	b.Helper()
+	writes, _ := b.op.wire.take()
+	count := map[string]int{}
+	for _, w := range writes {
+		method, path, _ := strings.Cut(w, " ")
+		parts := strings.Split(strings.TrimPrefix(path, "/"), "/")
+		kind := parts[min(5, len(parts)-1)]
+		if strings.HasSuffix(path, "/status") {
+			kind = "status"
+		}
+		count[method+" "+kind]++
+	}
+	b.Logf("a roll of %d slots: %v", slots, count)
+	want := map[string][2]int{
+		"POST replicasets": {slots, slots}, "PATCH replicasets": {slots, slots + 2}, "DELETE replicasets": {slots, slots},
+		"PATCH controllerrevisions": {3, 3}, "PATCH status": {1, 9 * slots},
+	}
+	for what, n := range count {
+		if limit, known := want[what]; !known || n < limit[0] || n > limit[1] {
+			b.Errorf("%d x %s, want between %d and %d", n, what, limit[0], limit[1])
+		}
+	}
 }
 
 // TestABadImageLeavesTheOldFleetAloneAndAFixRepairsIt is rows 2 and 6: however often it is reconciled, one bad pod.
@@ -237,8 +266,8 @@ func TestScalingByTheScaleSubresourceIsFollowedAndNeverTakenOver(t *testing.T) {
 		})
 	}
 	for _, m := range b.get("demo").ManagedFields {
-		if m.Manager == v1alpha1.FieldManager && strings.Contains(string(m.FieldsV1.Raw), "f:spec") {
-			t.Errorf("the operator owns fields of the spec: %s", m.FieldsV1.Raw)
+		if m.Manager == v1alpha1.FieldManager && strings.Contains(m.FieldsV1.GetRawString(), "f:spec") {
+			t.Errorf("the operator owns fields of the spec: %s", m.FieldsV1.GetRawString())
 		}
 	}
 }

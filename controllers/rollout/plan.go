@@ -67,7 +67,7 @@ func (v *view) settled() (Decision, bool) {
 	}
 	d := Decision{Kind: None, Reason: Complete, Note: "scaled to zero"}
 	if n := len(v.replicas); n > 0 {
-		d.Note = fmt.Sprintf("all %d replicas run %s and are available", n, v.Target)
+		d.Note = fmt.Sprintf("%d of %d replicas run %s and are available", n, v.Spec.Replicas, v.Target)
 		if v.Target != v.Stable {
 			d.MarkStable = v.Target
 		}

@@ -47,6 +47,9 @@ func (v *view) retire() (Decision, bool) {
 		r.remove(victim)
 	}
 	d.Note = fmt.Sprintf("%d replicas of other revisions retire", len(d.Retire))
+	if len(d.Retire) == 1 {
+		d.Note = d.Retire[0].Name + " retires: " + d.Retire[0].Note
+	}
 	return d, len(d.Retire) > 0
 }
 

@@ -58,7 +58,7 @@ func (v *view) fill() (Decision, bool) {
 		}
 		d.Create = append(d.Create, v.creation(slot, revision, "the slot is empty"))
 	}
-	d.Note = fmt.Sprintf("%d empty slots are filled", len(d.Create))
+	d.Note = headline(d.Create, "empty slots are filled")
 	return d, len(d.Create) > 0
 }
 
@@ -89,8 +89,16 @@ func (v *view) surge() (Decision, bool) {
 		extra, room, chosen[slot] = extra+1, room-1, true
 		d.Create = append(d.Create, v.creation(slot, v.want(slot), "successor of "+r.ReplicaSet.Name))
 	}
-	d.Note = fmt.Sprintf("%d successors are surged", len(d.Create))
+	d.Note = headline(d.Create, "successors are surged")
 	return d, len(d.Create) > 0
+}
+
+// headline is the note of the only creation, or how many there are.
+func headline(creations []Creation, what string) string {
+	if len(creations) == 1 {
+		return creations[0].Note
+	}
+	return fmt.Sprintf("%d %s", len(creations), what)
 }
 
 // creation names a new set. A name that any existing set still has, retired or being deleted, is never used again:
