@@ -100,7 +100,12 @@ func (a *app) exec(ctx context.Context, node int, command []string) error {
 	if err := inside(pid, []space{networkSpace}, cmd.Start); err != nil {
 		return err
 	}
-	return cmd.Wait()
+	err = cmd.Wait()
+	var exit *exec.ExitError
+	if errors.As(err, &exit) {
+		return commandExit(max(exit.ExitCode(), 1)) // a signal has no code
+	}
+	return err
 }
 
 // status shows what runs. It fails when no cluster is there or the API server

@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"os/exec"
 	"os/signal"
 	"path/filepath"
 	"runtime"
@@ -46,18 +45,28 @@ func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGINT, syscall.SIGTERM)
 	err := run(ctx, os.Args[1:], os.Stdout)
 	stop()
-	var exit *exec.ExitError
+	os.Exit(report(err, os.Stderr))
+}
+
+// commandExit is the exit code of a command that `exec` ran, and which has said
+// itself what went wrong.
+type commandExit int
+
+func (c commandExit) Error() string { return fmt.Sprintf("the command ended with exit code %d", int(c)) }
+
+// report says what is wrong, and returns the exit code.
+func report(err error, w io.Writer) int {
+	var exit commandExit
 	switch {
-	case err == nil:
-	case errors.Is(err, flag.ErrHelp):
+	case err == nil, errors.Is(err, flag.ErrHelp):
+		return 0
 	case errors.Is(err, errUsage):
-		os.Exit(exitUsage)
-	case errors.As(err, &exit): // a command that ran inside a node has said why
-		os.Exit(max(exit.ExitCode(), 1))
-	default:
-		fmt.Fprintln(os.Stderr, "cluster:", err)
-		os.Exit(1)
+		return exitUsage
+	case errors.As(err, &exit):
+		return int(exit)
 	}
+	fmt.Fprintln(w, "cluster:", err)
+	return 1
 }
 
 func run(ctx context.Context, args []string, out io.Writer) error {

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -253,5 +254,25 @@ func TestAFailedStepShowsItsLogsAndStopsTheStart(t *testing.T) {
 func TestAKindClusterHasAsManyNodesAsAskedFor(t *testing.T) {
 	if got := strings.Count(kindConfig(3), "- role:"); got != 3 {
 		t.Errorf("%d nodes, want 3", got)
+	}
+}
+
+// A failing step often wraps the failure of a program it ran.
+func TestEveryFailureButThatOfACommandIsReported(t *testing.T) {
+	failed := exec.Command("false").Run()
+	for _, tc := range []struct {
+		err  error
+		code int
+		says string
+	}{
+		{nil, 0, ""},
+		{errUsage, exitUsage, ""},
+		{commandExit(7), 7, ""},
+		{fmt.Errorf("switch: ip link: %w", failed), 1, "cluster: switch: ip link: exit status 1\n"},
+	} {
+		var out strings.Builder
+		if code := report(tc.err, &out); code != tc.code || out.String() != tc.says {
+			t.Errorf("%v: exit code %d, %q; want %d, %q", tc.err, code, out.String(), tc.code, tc.says)
+		}
 	}
 }
