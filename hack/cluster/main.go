@@ -52,7 +52,9 @@ func main() {
 // itself what went wrong.
 type commandExit int
 
-func (c commandExit) Error() string { return fmt.Sprintf("the command ended with exit code %d", int(c)) }
+func (c commandExit) Error() string {
+	return fmt.Sprintf("the command ended with exit code %d", int(c))
+}
 
 // report says what is wrong, and returns the exit code.
 func report(err error, w io.Writer) int {
