@@ -162,7 +162,7 @@ func podView(pod *corev1.Pod) rollout.Pod {
 		case c.Type == corev1.PodReady && c.Status == corev1.ConditionTrue:
 			view.Ready, view.ReadySince = true, c.LastTransitionTime.Time
 		case c.Type == corev1.PodScheduled && c.Status == corev1.ConditionFalse:
-			view.Unschedulable = c.Reason == corev1.PodReasonUnschedulable
+			view.Unschedulable, view.UnschedulableSince = c.Reason == corev1.PodReasonUnschedulable, c.LastTransitionTime.Time
 		}
 	}
 	containerView(pod, &view)

@@ -35,6 +35,8 @@ func (v *view) changesIn(r *Replica) time.Duration {
 		return 0
 	case r.Ready && !r.Proven:
 		return p.ReadySince.Add(v.Spec.MinReady).Sub(v.now)
+	case p.Unschedulable && r.Class == ClassBoot:
+		return p.UnschedulableSince.Add(schedulingPatience).Sub(v.now)
 	case r.Failure == CrashLooping && crashedRecently(p, v.now):
 		return p.LastCrash.Add(crashMemory).Sub(v.now)
 	case r.Class == ClassUnreachable && !v.Answers[p.Container].SilentSince.IsZero():

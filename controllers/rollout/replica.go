@@ -15,6 +15,10 @@ const (
 	// crashes. The kubelet resets its back-off after ten minutes without a crash; sooner, the class would flap.
 	crashMemory = 10 * time.Minute
 
+	// schedulingPatience is how long a pod may find no node before that is a failure: a predecessor that drains
+	// holds its share of a node for preStop and linger (15 s at the defaults), an autoscaler needs about a minute.
+	schedulingPatience = 60 * time.Second
+
 	// crashRepeats is the number of restarts from which a crash is a loop: one crash is an accident.
 	crashRepeats = 2
 )
@@ -162,7 +166,7 @@ func classifyPodless(rs ReplicaSet) (Class, Failure) {
 
 // failure reads why a pod that is not Ready will not become so by itself.
 func failure(p *Pod, now time.Time) Failure {
-	if p.Unschedulable {
+	if p.Unschedulable && now.Sub(p.UnschedulableSince) >= schedulingPatience {
 		return Unschedulable
 	}
 	switch p.Waiting {

@@ -49,7 +49,10 @@ func TestClassSaysWhatAReplicaIsGoodForNow(t *testing.T) {
 		{"ended", pod(func(p *rollout.Pod) { p.Done = true }), nil, "", rollout.ClassFailed, rollout.PodEnded},
 		{"ready, whatever it did before", pod(func(p *rollout.Pod) { p.Ready, p.Restarts, p.LastCrash = true, 9, at(999) }), nil, "", rollout.ClassReady, rollout.NotFailed},
 		{"ready and silent", pod(func(p *rollout.Pod) { p.Ready = true }), answer(rollout.Answer{SilentSince: at(1)}), "", rollout.ClassReady, rollout.NotFailed},
-		{"unschedulable", pod(func(p *rollout.Pod) { p.Unschedulable = true }), nil, "", rollout.ClassFailed, rollout.Unschedulable},
+		{"unschedulable for 59 s", pod(func(p *rollout.Pod) {
+			p.Running, p.Unschedulable, p.UnschedulableSince = false, true, at(941)
+		}), nil, "", rollout.ClassBoot, rollout.NotFailed},
+		{"unschedulable for 60 s", pod(func(p *rollout.Pod) { p.Unschedulable, p.UnschedulableSince = true, at(940) }), nil, "", rollout.ClassFailed, rollout.Unschedulable},
 		{"image", pod(func(p *rollout.Pod) { p.Waiting = "ErrImagePull" }), nil, "", rollout.ClassFailed, rollout.ImagePullFailed},
 		{"config", pod(func(p *rollout.Pod) { p.Waiting = "CreateContainerConfigError" }), nil, "", rollout.ClassFailed, rollout.ContainerInvalid},
 		{"back-off", pod(func(p *rollout.Pod) { p.Waiting = "CrashLoopBackOff" }), nil, "", rollout.ClassFailed, rollout.CrashLooping},
@@ -121,6 +124,9 @@ func TestRequeueIsTheNextMomentThatMatters(t *testing.T) {
 		{"the end of a crash's memory", func(w *rollout.World) {
 			w.Pods[0].Ready, w.Pods[0].Restarts, w.Pods[0].LastCrash = false, 2, at(401)
 		}, time.Second},
+		{"the end of the patience with a scheduler", func(w *rollout.World) {
+			w.Pods[0].Ready, w.Pods[0].Unschedulable, w.Pods[0].UnschedulableSince = false, true, at(944)
+		}, 4 * time.Second},
 		{"the end of a grace period while something is to retire", func(w *rollout.World) {
 			w.Target = "r1"
 			w.Pods = append(w.Pods, rollout.Pod{UID: "q", ReplicaSet: "rs", Terminating: true, GraceEnd: at(1001)})

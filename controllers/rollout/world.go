@@ -89,8 +89,9 @@ type Pod struct {
 	Restarts  int32
 	LastCrash time.Time // end of the last run that failed; zero if none did
 
-	Waiting       string // reason of a waiting container, for example ImagePullBackOff
-	Unschedulable bool
+	Waiting            string // reason of a waiting container, for example ImagePullBackOff
+	Unschedulable      bool   // the scheduler found no node
+	UnschedulableSince time.Time
 }
 
 // Container is one life of a pod's router. The id changes when the kubelet restarts it.
