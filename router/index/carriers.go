@@ -151,19 +151,6 @@ func (s *carrierSet) equals(members []carrier, scratch *[]carrier) bool {
 	return slices.Equal(*scratch, members)
 }
 
-// or sets the bits of the members in dst, which is long enough for every rank id.
-func (s *carrierSet) or(dst []uint64) {
-	if s.words == nil {
-		for _, m := range s.list {
-			dst[m.rank/64] |= 1 << (m.rank % 64)
-		}
-		return
-	}
-	for i, w := range s.words {
-		dst[i] |= w
-	}
-}
-
 // within tells whether every member of s is one of t.
 func (s *carrierSet) within(t *carrierSet) bool {
 	if s.n > t.n {

@@ -186,10 +186,12 @@ func (x *Index) rebuild(number uint64, live int) *segment {
 	old := x.segs[number].Load()
 	n := len(old.slots)
 	switch {
+	case n == minSlots && live == 1:
+		n = staggered(n, number) // its first own array
 	case live*2 > n:
 		n += n / 2
 	case live*6 < n:
-		n = max(minSlots, live*3)
+		n = staggered(max(minSlots, live*2), number)
 	}
 	seg := old.rebuilt(n, x.hash)
 	x.used[number].dead = 0
@@ -306,7 +308,7 @@ func (x *Index) drop(n node, k Key) {
 	}
 	x.nodes--
 	x.orphan(p)
-	if len(n.seg.slots) > minSlots && int(use.live)*8 < len(n.seg.slots) {
+	if len(n.seg.slots) >= 2*minSlots && int(use.live)*8 < len(n.seg.slots) {
 		x.rebuild(number, int(use.live))
 	}
 }

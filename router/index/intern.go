@@ -108,12 +108,19 @@ func (t *setTable) change(id setID, r rankID, tiers Tier, add bool) (to setID, b
 		return id, before, after
 	}
 	members := set.with(r, after)
-	if t.books[id].private || t.mayStayPrivate(len(members)) {
-		return t.changePrivate(id, members), before, after
+	if to = t.replace(id, members); t.books[id].private || t.books[to].private {
+		return to, before, after // a private set changes in place: nothing to remember
 	}
-	to = t.intern(members)
 	*c = transition{op, id, to, t.books[id].gen, t.books[to].gen, before, after}
 	return to, before, after
+}
+
+// replace gives the set with these members for a node that has set id now.
+func (t *setTable) replace(id setID, members []carrier) setID {
+	if t.books[id].private || t.mayStayPrivate(len(members)) {
+		return t.changePrivate(id, members)
+	}
+	return t.intern(members)
 }
 
 // mayStayPrivate tells whether a combination of n carriers is too large to intern while sets are over budget.

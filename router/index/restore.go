@@ -1,5 +1,7 @@
 package index
 
+import "slices"
+
 // Restore streams somebody's holdings into ranks that no query sees, until Commit makes them all visible in the place
 // of what the ranks held before: nothing is visible earlier, nothing is united with the old.
 type Restore struct {
@@ -26,18 +28,75 @@ func (x *Index) BeginRestore(ranks []Rank) (*Restore, error) {
 // Holder gives the masked handle of the i-th rank, for chains that come as they do from an engine (Store, Remove).
 func (r *Restore) Holder(i int) *Holder { return r.masked[i] }
 
-// Add restores one block of the i-th rank with all its tiers.
-func (r *Restore) Add(i int, k Key, p Parent, t Tier) {
-	h := r.masked[i]
-	h.Stores++
-	if t &= AllTiers; t == 0 {
+// Holding is one carrier of a restored block: the i-th rank of the restore.
+type Holding struct {
+	Rank  int
+	Tiers Tier
+}
+
+// Add restores one block with all its carriers at once. A block that is known with another parent is dropped.
+func (r *Restore) Add(k Key, p Parent, who []Holding) {
+	defer r.x.evictOver(evictSteps)
+	if len(who) == 1 { // by far the most
+		h := r.masked[who[0].Rank]
+		h.Stores++
+		if t := who[0].Tiers & AllTiers; t != 0 {
+			if _, ok := r.x.put(h, k, p, t, node{}); !ok {
+				r.refuse(h)
+			}
+		}
 		return
 	}
-	if _, ok := r.x.put(h, k, p, t, node{}); !ok {
-		h.Contradictions++
-		r.Dropped++
+	n, found := r.x.locate(k)
+	if p == After(k) || found && n.seg.parentOf(n.at, n.m) != p {
+		for _, w := range who {
+			r.masked[w.Rank].Stores++
+			r.refuse(r.masked[w.Rank])
+		}
+		return
 	}
-	r.x.evictOver(evictSteps)
+	from := setID(0)
+	if found {
+		from = n.m.set()
+	}
+	to := r.union(from, k, who)
+	switch {
+	case found:
+		r.x.setOf(n, k, to)
+	case to != 0:
+		r.x.insert(k, p, to)
+		r.x.sets.move(0, to)
+		r.x.adopt(p, node{})
+	}
+}
+
+func (r *Restore) refuse(h *Holder) {
+	h.Contradictions++
+	r.Dropped++
+}
+
+// union gives the set of the members of from and the carriers of a restored block, without the sets in between.
+func (r *Restore) union(from setID, k Key, who []Holding) setID {
+	members := r.x.sets.at(from).members(make([]carrier, 0, len(who)))
+	sorted := true
+	for _, w := range who {
+		h := r.masked[w.Rank]
+		h.Stores++
+		t := w.Tiers & AllTiers
+		if at := slices.IndexFunc(members, func(c carrier) bool { return c.rank == h.id }); from != 0 && at >= 0 {
+			t |= members[at].tiers
+			h.count(members[at].tiers, t, k)
+			members[at].tiers = t
+		} else if t != 0 {
+			h.count(0, t, k)
+			sorted = sorted && (len(members) == 0 || members[len(members)-1].rank < h.id)
+			members = append(members, carrier{h.id, t})
+		}
+	}
+	if !sorted {
+		slices.SortFunc(members, func(a, b carrier) int { return int(a.rank) - int(b.rank) })
+	}
+	return r.x.sets.replace(from, members)
 }
 
 // Commit swaps the restored holdings in, by one publication, and gives the ranks' handles. A handle that was known

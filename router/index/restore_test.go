@@ -20,9 +20,11 @@ func copyOf(t testing.TB, x *Index, ranks []Rank) *Index {
 	e := x.Export()
 	for more := true; more; {
 		more = e.Next(func(n Node) {
+			var holdings []Holding
 			for _, c := range n.Carriers {
-				r.Add(who[c.Rank], n.Key, n.Parent, c.Tiers)
+				holdings = append(holdings, Holding{who[c.Rank], c.Tiers})
 			}
+			r.Add(n.Key, n.Parent, holdings)
 		})
 	}
 	if n := len(y.View().Ranks()); n != 0 {
@@ -83,8 +85,8 @@ func TestARestoreIsInvisibleUntilItsCommitAndReplaces(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	r.Add(0, 1, Root, Device)
-	r.Add(0, 7, After(1), Device)
+	r.Add(1, Root, []Holding{{0, Device}})
+	r.Add(7, After(1), []Holding{{0, Device}})
 	x.Store(r.Holder(0), After(7), []Key{8}, Device) // held batches go on top of the copy
 	if d := depth(1, 2); d != 2 || depth(1, 7) != 1 {
 		t.Error("the restore shows before its commit")
@@ -113,9 +115,9 @@ func TestAnAbortedRestoreLeavesNothing(t *testing.T) {
 	x := New(Options{})
 	r, _ := x.BeginRestore([]Rank{rankNo(0)})
 	for i := range 100 {
-		r.Add(0, Key(i+1), Root, Device)
+		r.Add(Key(i+1), Root, []Holding{{0, Device}})
 	}
-	r.Add(0, 1, After(50), Device)
+	r.Add(1, After(50), []Holding{{0, Device}})
 	if r.Dropped != 1 {
 		t.Errorf("%d dropped, want the contradiction", r.Dropped)
 	}

@@ -59,7 +59,9 @@ type segment struct {
 }
 
 const (
-	minSlots = 8
+	// minSlots is the smallest array. Segments begin with up to half as much again, each by its number: they fill at
+	// the same pace, and arrays of one size would all grow at the same moment, and the whole be at its emptiest then.
+	minSlots = 16
 	// loadNum/loadDen is the share of slots in use (live or dead) from which a segment is rebuilt.
 	loadNum, loadDen = 4, 5
 )
@@ -67,6 +69,9 @@ const (
 func newSegment(n int) *segment {
 	return &segment{slots: make([]slot, n), seen: make([]atomic.Uint64, (n+63)/64)}
 }
+
+// staggered gives the slots a segment should have where n are wanted.
+func staggered(n int, number uint64) int { return n + n*int(number%8)/16 }
 
 // home gives the slot a hash starts at. The segment number used up the hash's top bits.
 func (s *segment) home(hash uint64) int {

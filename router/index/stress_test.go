@@ -111,7 +111,7 @@ func restoreStress(t *testing.T, x *Index, i int, r *rand.Rand) {
 		}
 		p := Root
 		for _, k := range stressPath(c) {
-			g.Add(0, k, p, Device)
+			g.Add(k, p, []Holding{{0, Device}})
 			p = After(k)
 		}
 	}
