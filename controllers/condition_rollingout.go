@@ -16,7 +16,7 @@ var rollingOut = map[rollout.Reason]struct {
 	rollout.ScaleIn:             {metav1.ConditionTrue, v1alpha1.ReasonRetiring},
 	rollout.Fill:                {metav1.ConditionTrue, v1alpha1.ReasonSurging},
 	rollout.Surging:             {metav1.ConditionTrue, v1alpha1.ReasonSurging},
-	rollout.WaitingForBootstrap: {metav1.ConditionTrue, v1alpha1.ReasonSurging},
+	rollout.WaitingForBootstrap: {metav1.ConditionTrue, v1alpha1.ReasonWaitingForBootstrap},
 	rollout.WaitingForMinReady:  {metav1.ConditionTrue, v1alpha1.ReasonWaitingForMinReady},
 	rollout.Retiring:            {metav1.ConditionTrue, v1alpha1.ReasonRetiring},
 	rollout.WaitingForDrain:     {metav1.ConditionTrue, v1alpha1.ReasonRetiring},

@@ -95,7 +95,7 @@ func TestRollingOutMapsEachReasonOfThePlanner(t *testing.T) {
 		{"held", at(rollout.Held), no, v1alpha1.ReasonHeld},
 		{"fill", at(rollout.Fill), yes, v1alpha1.ReasonSurging},
 		{"surge", at(rollout.Surging), yes, v1alpha1.ReasonSurging},
-		{"boot", at(rollout.WaitingForBootstrap), yes, v1alpha1.ReasonSurging},
+		{"boot", at(rollout.WaitingForBootstrap), yes, v1alpha1.ReasonWaitingForBootstrap},
 		{"proof", at(rollout.WaitingForMinReady), yes, v1alpha1.ReasonWaitingForMinReady},
 		{"retire", at(rollout.Retiring), yes, v1alpha1.ReasonRetiring},
 		{"scale in", at(rollout.ScaleIn), yes, v1alpha1.ReasonRetiring},

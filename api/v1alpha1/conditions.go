@@ -62,8 +62,10 @@ const (
 
 // Reasons of RollingOut.
 const (
-	// ReasonSurging: a successor is being created or starts.
+	// ReasonSurging: a replica is being created.
 	ReasonSurging = "Surging"
+	// ReasonWaitingForBootstrap: a created replica is not Ready yet.
+	ReasonWaitingForBootstrap = "WaitingForBootstrap"
 	// ReasonWaitingForMinReady: a successor is Ready, not yet long enough.
 	ReasonWaitingForMinReady = "WaitingForMinReady"
 	// ReasonRetiring: a replica that has a successor is being retired.
