@@ -39,6 +39,9 @@ done
 [[ -x /usr/lib/cni/bridge || -x /opt/cni/bin/bridge ]] || missing+=(containernetworking-plugins)
 # The race detector links against the C library.
 [[ -e /usr/include/stdlib.h ]] || missing+=(libc6-dev)
+# What router/zmtp is tested against.
+[[ -e /usr/include/zmq.h ]] || missing+=(libzmq3-dev)
+command -v pkg-config >/dev/null || missing+=(pkg-config)
 
 if ((${#missing[@]} == 0)); then
   exit 0

@@ -49,6 +49,8 @@ func stages(root string, o options) []stage {
 			about: "unit and component tests of the product and the engine double under the race detector"},
 		{name: "unit", lane: tests, timeout: 30 * time.Minute, run: unitTests("", isPlain, false),
 			about: "unit tests of everything else"},
+		{name: "libzmq", lane: tests, timeout: 15 * time.Minute, run: libzmq,
+			about: "router/zmtp against libzmq, both ways, under the race detector"},
 		{name: "nested", lane: tests, timeout: 20 * time.Minute, run: nestedTests,
 			about: "tests of the nested modules (repository checks, tools)"},
 		{name: "fuzz", lane: tests, timeout: 20*time.Minute + maxFuzzTargets*o.fuzzTime, run: fuzz(o.fuzzTime),
@@ -57,6 +59,8 @@ func stages(root string, o options) []stage {
 			about: "generated code and references are what the generators make"},
 		{name: "envtest", lane: tests, timeout: 20 * time.Minute, needs: []string{"cluster-build"}, run: envtest,
 			about: "tests against a real API server and etcd"},
+		{name: "cluster", lane: tests, timeout: 25 * time.Minute, needs: []string{"cluster-build"}, run: clusterTests,
+			about: "the local cluster itself: up, pods, faults, and that nothing is left after a crash"},
 		{name: "e2e", lane: tests, timeout: 10*time.Minute + time.Duration(o.rounds)*e2eRound,
 			needs: []string{"cluster-build", "images"}, run: e2e(root, o),
 			about: "end-to-end tests on a local cluster of several nodes"},
@@ -94,7 +98,7 @@ var (
 	buildImages = shell("go", "run", "./hack/image", "--out", "bin/images", "--tag", "dev", "--tag", "next",
 		"manager", "router", "enginesim", "loadgen")
 	buildLinter = shell("hack/lint/build.sh")
-	vet         = shell("go", "vet", "-tags", "e2e,envtest", "./...")
+	vet         = shell("go", "vet", "-tags", "e2e,envtest,cluster", "./...")
 )
 
 // unitTests runs the packages that keep accepts, shuffled.
@@ -114,6 +118,19 @@ func unitTests(tags string, keep func(goPackage) bool, race bool) stageFunc {
 	}
 }
 
+// libzmq needs cgo and the library's headers, so it is a build tag of its own.
+func libzmq(ctx context.Context, env *environment, log *os.File) (counts, error) {
+	return env.goTest(ctx, log, call{
+		argv: []string{"-tags=libzmq", "-count=1", "-race", "-timeout=10m", "./router/zmtp"},
+		env:  []string{"CGO_ENABLED=1"},
+	})
+}
+
+// clusterTests start clusters of their own, apart from the one of the end-to-end tests.
+func clusterTests(ctx context.Context, env *environment, log *os.File) (counts, error) {
+	return env.goTest(ctx, log, call{argv: []string{"-tags=cluster", "-count=1", "-timeout=20m", "./hack/cluster"}})
+}
+
 func nestedTests(ctx context.Context, env *environment, log *os.File) (counts, error) {
 	modules, err := nestedModules(env.root)
 	if err != nil {
@@ -127,7 +144,8 @@ func nestedTests(ctx context.Context, env *environment, log *os.File) (counts, e
 			failures = append(failures, err)
 			continue
 		}
-		argv := append([]string{"-timeout=10m"}, filterPaths(packages, goPackage.hasTests)...)
+		// A result is cached by the files of its own module, and these tests read the files of all.
+		argv := append([]string{"-count=1", "-timeout=10m"}, filterPaths(packages, goPackage.hasTests)...)
 		n, err := env.goTest(ctx, log, call{dir: dir, argv: argv})
 		total = total.plus(n)
 		failures = append(failures, err)
