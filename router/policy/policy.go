@@ -1,13 +1,12 @@
-// Package policy chooses the rank that serves a request.
-//
-// A policy is a pure choice over the candidates it is given: it keeps no view of the workers of its own, so it
-// cannot choose one that left. All policies are safe for concurrent use.
 package policy
 
 import (
 	"fmt"
 	"math/rand/v2"
 	"strings"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/routerfleet/routerfleet/router/workers"
 )
@@ -20,6 +19,9 @@ type Request struct {
 	Key uint64
 	// PromptTokens is the prompt's length in tokens, an estimate when the prompt is text.
 	PromptTokens int
+	// Keys gives the prompt's block keys; nil when nobody computes them. With Keys, PromptTokens is the exact length
+	// of the prompt the keys are of.
+	Keys KeySource
 }
 
 // Policy chooses one of the candidates.
@@ -33,15 +35,16 @@ type Policy interface {
 
 // Names of the policies, as --policy takes them.
 const (
-	NameRoundRobin = "round_robin"
+	NameCacheAware = "cache_aware"
 	NamePowerOfTwo = "power_of_two"
+	NameRoundRobin = "round_robin"
 )
 
 // Default is the policy used when none is named.
 const Default = NamePowerOfTwo
 
 // Names lists the policies New knows, sorted.
-func Names() []string { return []string{NamePowerOfTwo, NameRoundRobin} }
+func Names() []string { return []string{NameCacheAware, NamePowerOfTwo, NameRoundRobin} }
 
 // Rand gives uniformly distributed numbers. It must be safe for concurrent use.
 type Rand interface {
@@ -49,8 +52,18 @@ type Rand interface {
 	IntN(n int) int
 }
 
-// Options are the collaborators of a policy.
+// Options are the knobs and collaborators of a policy. Only cache_aware uses more than Rand.
 type Options struct {
+	// Knobs are the weights of cache_aware; nil means DefaultKnobs.
+	Knobs *Knobs
+	// Directory says where ranks' blocks are looked up; nil means nowhere: cache_aware then chooses by load.
+	Directory Directory
+	// Suspicions hears which ranks the engines' answers contradict; nil means nobody does.
+	Suspicions Suspicions
+	// Registerer receives the metrics of cache_aware. Default: nobody scrapes them.
+	Registerer prometheus.Registerer
+	// Now is the clock of predicted credit. Default time.Now.
+	Now func() time.Time
 	// Rand breaks ties and draws samples; nil is the runtime's own generator. A *rand.Rand is not
 	// safe for concurrent use; a test that wants a seed wraps one in a lock.
 	Rand Rand
@@ -62,6 +75,8 @@ func New(name string, o Options) (Policy, error) {
 		o.Rand = runtimeRand{}
 	}
 	switch name {
+	case NameCacheAware:
+		return newCacheAware(o)
 	case NamePowerOfTwo, "":
 		return &powerOfTwo{rand: o.Rand}, nil
 	case NameRoundRobin:

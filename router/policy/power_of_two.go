@@ -2,14 +2,6 @@ package policy
 
 import "github.com/routerfleet/routerfleet/router/workers"
 
-// requestTokens is what one active request counts in tokens, so that requests without a known prompt length still
-// spread. Source: the cost function of cache_aware, cost = queued prefill + 512 x active requests (decode weight
-// 0); power_of_two is the same measure without a cache credit, so the two agree on what "loaded" means.
-const requestTokens = 512
-
-// cost is the load measure in tokens.
-func cost(l workers.Load) int64 { return l.QueuedPrefillTokens + requestTokens*l.Active }
-
 // powerOfTwo draws two different ranks at random and takes the one of lower cost; equal cost is decided by which
 // was drawn first, which is random too. Two choices already avoid the herd that always taking the minimum makes
 // of several replicas with equal views.

@@ -11,7 +11,8 @@ import (
 type Load struct {
 	// Active counts requests between Acquire and Done.
 	Active int64
-	// QueuedPrefillTokens sums the prompt tokens of requests that have not produced their first byte.
+	// QueuedPrefillTokens sums the prompt tokens of requests that have not produced their first byte, without those
+	// counted on as cached.
 	QueuedPrefillTokens int64
 	// DecodeTokens sums prompt and produced tokens of requests past their first byte.
 	DecodeTokens int64
@@ -36,15 +37,17 @@ type Lease struct {
 	mu       sync.Mutex
 	pass     pass
 	prompt   int64
+	queued   int64 // of prompt, what the engine must compute
 	produced int64
 	first    bool
 	done     bool
 }
 
-func newLease(w *durable, load *loadCounters, p pass, promptTokens int) *Lease {
+func newLease(w *durable, load *loadCounters, p pass, promptTokens, cachedTokens int) *Lease {
 	l := &Lease{worker: w, load: load, pass: p, prompt: max(0, int64(promptTokens))}
+	l.queued = l.prompt - min(l.prompt, max(0, int64(cachedTokens)))
 	load.active.Add(1)
-	load.queued.Add(l.prompt)
+	load.queued.Add(l.queued)
 	return l
 }
 
@@ -60,7 +63,7 @@ func (l *Lease) FirstByte() {
 
 func (l *Lease) firstByteLocked() {
 	l.first = true
-	l.load.queued.Add(-l.prompt)
+	l.load.queued.Add(-l.queued)
 	l.load.decode.Add(l.prompt)
 }
 
@@ -98,7 +101,7 @@ func (l *Lease) Done(o Outcome) {
 	if l.first {
 		l.load.decode.Add(-l.prompt - l.produced)
 	} else {
-		l.load.queued.Add(-l.prompt)
+		l.load.queued.Add(-l.queued)
 	}
 	if invariant.Enabled {
 		now := l.load.read()

@@ -31,6 +31,28 @@ func only(t testing.TB, f *Fixed, model string) *Rank {
 	return ranks[0]
 }
 
+func TestTokensCountedOnAsCachedDoNotQueue(t *testing.T) {
+	for _, c := range []struct{ prompt, cached, queued int64 }{
+		{100, 0, 100}, {100, 30, 70}, {100, 100, 0}, {100, 130, 0}, {100, -5, 100}, {-1, 3, 0},
+	} {
+		r := only(t, fixed(t, Options{}, FixedWorker{ID: "a", Models: []string{"m"}}), "m")
+		early, _ := r.AcquireCached(int(c.prompt), int(c.cached)) // ends before its first byte
+		l, _ := r.AcquireCached(int(c.prompt), int(c.cached))
+		if got, want := r.Load(), (Load{2, 2 * c.queued, 0}); got != want {
+			t.Fatalf("%+v: acquired: got %+v, want %+v", c, got, want)
+		}
+		early.Done(Cancelled)
+		l.FirstByte()
+		if got, want := r.Load(), (Load{1, 0, max(0, c.prompt)}); got != want {
+			t.Fatalf("%+v: first byte: got %+v, want %+v", c, got, want)
+		}
+		l.Done(Success)
+		if got := r.Load(); got != (Load{}) {
+			t.Fatalf("%+v: done: %+v is left", c, got)
+		}
+	}
+}
+
 func TestALeaseMovesItsTokensFromPrefillToDecodeAndGivesThemBack(t *testing.T) {
 	r := only(t, fixed(t, Options{}, FixedWorker{ID: "a", Models: []string{"m"}}), "m")
 	check := func(when string, want Load) {

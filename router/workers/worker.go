@@ -90,10 +90,14 @@ func (r *Rank) Load() Load { return r.load.read() }
 // Acquire takes a lease for one request of promptTokens (an estimate is fine; negative counts as 0). It returns
 // false when the worker's breaker is open or its half-open probe is taken: choose another rank. The caller must
 // end every lease with Done.
-func (r *Rank) Acquire(promptTokens int) (*Lease, bool) {
+func (r *Rank) Acquire(promptTokens int) (*Lease, bool) { return r.AcquireCached(promptTokens, 0) }
+
+// AcquireCached is Acquire for a prompt of which cachedTokens are counted on as cached: they do not queue, but count
+// as decoding after the first byte like the others. Out of range they are cut.
+func (r *Rank) AcquireCached(promptTokens, cachedTokens int) (*Lease, bool) {
 	pass, ok := r.worker.breaker.acquire()
 	if !ok {
 		return nil, false
 	}
-	return newLease(r.worker.durable, r.load, pass, promptTokens), true
+	return newLease(r.worker.durable, r.load, pass, promptTokens, cachedTokens), true
 }

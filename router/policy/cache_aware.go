@@ -1,0 +1,297 @@
+package policy
+
+import (
+	"fmt"
+	"math"
+	"sync"
+	"time"
+
+	"github.com/routerfleet/routerfleet/router/index"
+	"github.com/routerfleet/routerfleet/router/workers"
+)
+
+// cacheAware chooses the rank on which the prompt costs least, cached blocks counted. See the package doc.
+type cacheAware struct {
+	knobs       Knobs
+	directory   Directory
+	suspicions  Suspicions
+	predictions *predictions
+	truths      truths
+	rosters     rosters
+	metrics     *metrics
+	scratch     sync.Pool
+}
+
+var _ Decider = (*cacheAware)(nil)
+
+func newCacheAware(o Options) (Policy, error) {
+	knobs := DefaultKnobs()
+	if o.Knobs != nil {
+		knobs = *o.Knobs
+	}
+	if err := knobs.Validate(); err != nil {
+		return nil, fmt.Errorf("weights of policy %s: %w", NameCacheAware, err)
+	}
+	if o.Directory == nil {
+		o.Directory = NewStatic(NewView(nil))
+	}
+	if o.Now == nil {
+		o.Now = time.Now
+	}
+	p := &cacheAware{
+		knobs: knobs, directory: o.Directory, suspicions: o.Suspicions,
+		predictions: newPredictions(knobs.PredictTTL, o.Now),
+		scratch:     sync.Pool{New: func() any { return new(scores) }},
+	}
+	var err error
+	if p.metrics, err = newMetrics(o.Registerer, p); err != nil {
+		return nil, fmt.Errorf("register metrics of policy %s: %w", NameCacheAware, err)
+	}
+	return p, nil
+}
+
+func (*cacheAware) Name() string { return NameCacheAware }
+
+// Pick is Decide and Sent in one, for callers that do not learn.
+func (p *cacheAware) Pick(r Request, candidates []*workers.Rank) (*workers.Rank, bool) {
+	d, ok := p.Decide(r, candidates)
+	if ok {
+		p.Sent(d)
+	}
+	return d.Rank, ok
+}
+
+func (p *cacheAware) Decide(r Request, candidates []*workers.Rank) (Decision, bool) {
+	if len(candidates) == 0 {
+		return Decision{}, false
+	}
+	s := p.scratch.Get().(*scores)
+	defer p.release(s)
+	p.score(s, r, candidates)
+	p.metrics.decided(s.reason)
+	return s.decision(candidates), true
+}
+
+// release gives scratch memory back, without what it refers to.
+func (p *cacheAware) release(s *scores) {
+	clear(s.keys)
+	s.roster = nil
+	p.scratch.Put(s)
+}
+
+func (p *cacheAware) Sent(d Decision) {
+	if len(d.keys) > 0 {
+		p.predictions.sent(d.keys, d.depth, d.hash)
+	}
+}
+
+func (p *cacheAware) Observe(d Decision, cachedTokens int) {
+	if d.truth != nil && cachedTokens >= 0 {
+		d.truth.observe(int64(d.promised), int64(d.blockSize), int64(cachedTokens), p.suspicions)
+	}
+}
+
+// score is what one candidate comes to.
+type score struct {
+	load      workers.Load
+	depth     int32 // blocks its index holds
+	weighted  int32 // the same by tier, in hundredths of a block
+	predicted int32 // blocks by predicted credit, 0 when the index knows as much
+	trust     int32 // percent
+	credit    int64 // tokens
+	terms     terms
+	verdict   verdict
+	tied      bool // costs within one token of the least
+}
+
+// scores is the memory of one decision, used again for another.
+type scores struct {
+	roster  *roster
+	prompt  int64
+	rows    []score
+	results []index.Result // by catalog
+	keys    [][]index.Key  // by catalog
+	levels  []uint64       // a bit for each level that was asked for predicted credit
+	hits    []hit
+	tie     rendezvous
+
+	chosen int
+	reason Reason
+}
+
+// hit is a rank with predicted credit from a level on.
+type hit struct {
+	level int32
+	rank  uint64
+}
+
+// score fills s for a request and chooses.
+func (p *cacheAware) score(s *scores, r Request, candidates []*workers.Rank) {
+	s.roster = p.rosters.of(r.Model, p.directory.View(), candidates, &p.truths)
+	s.prompt = int64(min(max(0, r.PromptTokens), maxTokens))
+	s.match(r.Keys, p.knobs.tiers())
+	crowd := guard{pileUp: int64(p.knobs.PileUpTokens)}
+	for i, c := range candidates {
+		row := &s.rows[i]
+		row.load = c.Load()
+		crowd.add(row.load.QueuedPrefillTokens, row.load.Active)
+	}
+	if p.knobs.PredictTTL > 0 {
+		s.predict(p.predictions)
+	}
+	for i := range s.rows {
+		row := &s.rows[i]
+		s.weigh(i, p.knobs)
+		row.terms = p.knobs.cost(row.load, s.prompt, row.credit)
+		row.verdict = crowd.judge(row.load.QueuedPrefillTokens, row.load.Active)
+	}
+	s.choose(r.Key)
+}
+
+// match asks each catalog once.
+func (s *scores) match(source KeySource, tiers index.Weights) {
+	n := len(s.roster.seats)
+	if cap(s.rows) < n {
+		s.rows = make([]score, n)
+	}
+	s.rows = s.rows[:n]
+	clear(s.rows)
+	clear(s.keys)
+	s.keys = s.keys[:0]
+	for i, c := range s.roster.catalogs {
+		if i == len(s.results) {
+			s.results = append(s.results, index.Result{})
+		}
+		var keys []index.Key
+		if source != nil {
+			keys = source.Keys(c.Space)
+		}
+		s.keys = append(s.keys, keys)
+		if len(keys) > 0 {
+			c.Matcher.Match(keys, c.Mode, tiers, &s.results[i])
+		}
+	}
+	for i := range s.roster.seats {
+		seat := &s.roster.seats[i]
+		if seat.catalog != none && len(s.keys[seat.catalog]) > 0 {
+			s.rows[i].depth, s.rows[i].weighted = s.results[seat.catalog].Of(seat.rank)
+		}
+	}
+}
+
+// predict merges predicted credit in: for each depth that occurs, the ranks that were sent more from there on.
+func (s *scores) predict(p *predictions) {
+	now := p.clock()
+	for catalog, keys := range s.keys {
+		words := (len(keys) + 63) / 64
+		if cap(s.levels) < words {
+			s.levels = make([]uint64, words)
+		}
+		s.levels, s.hits = s.levels[:words], s.hits[:0]
+		clear(s.levels)
+		for i := range s.rows {
+			level := int(s.rows[i].depth)
+			if s.roster.seats[i].catalog != catalog || level >= len(keys) || s.levels[level/64]>>(level%64)&1 != 0 {
+				continue
+			}
+			s.levels[level/64] |= 1 << (level % 64)
+			p.at(keys, level, now, func(rank uint64) { s.hits = append(s.hits, hit{int32(level), rank}) })
+		}
+		for _, h := range s.hits {
+			if i, ok := s.roster.byHash[h.rank]; ok && s.rows[i].depth == h.level {
+				s.rows[i].predicted = int32(p.depth(keys, int(h.level), now, h.rank))
+			}
+		}
+	}
+}
+
+// weigh turns what a candidate holds into credit.
+func (s *scores) weigh(i int, k Knobs) {
+	row, seat := &s.rows[i], &s.roster.seats[i]
+	if seat.catalog == none {
+		return
+	}
+	row.trust = seat.truth.known().discount(seat.trust, int32(k.UntrustedPercent))
+	blocks := int64(row.weighted)
+	if row.predicted > row.depth { // what it holds already counts by its tier
+		blocks += percent * int64(row.predicted-row.depth)
+	}
+	size := int64(s.roster.catalogs[seat.catalog].Space.BlockSize)
+	row.credit = credit(blocks, size, int64(row.trust), seat.capacity, s.prompt)
+}
+
+// choose takes the cheapest candidate that the guard allows; within one token the request's key decides.
+func (s *scores) choose(key uint64) {
+	least, leastOfAll := int64(math.MaxInt64), int64(math.MaxInt64)
+	for i := range s.rows {
+		total := s.rows[i].terms.total()
+		leastOfAll = min(leastOfAll, total)
+		if s.rows[i].verdict == allowed {
+			least = min(least, total)
+		}
+	}
+	if least == math.MaxInt64 { // loads moved between two reads: nobody is better off elsewhere
+		least = leastOfAll
+		for i := range s.rows {
+			s.rows[i].verdict = allowed
+		}
+	}
+	s.tie.begin(key)
+	for i := range s.rows {
+		row := &s.rows[i]
+		if row.tied = row.verdict == allowed && row.terms.total() <= least+percent; row.tied {
+			s.tie.offer(i, s.roster.seats[i].identity)
+		}
+	}
+	s.chosen = s.tie.at
+	s.reason = s.why(leastOfAll+percent < least)
+}
+
+func (s *scores) why(guarded bool) Reason {
+	row := &s.rows[s.chosen]
+	switch {
+	case guarded:
+		return Guarded
+	case len(s.roster.catalogs) == 0:
+		return NoIndex
+	case !s.keyed():
+		return NoKeys
+	case row.credit > 0 && row.predicted > row.depth:
+		return PredictedHit
+	case row.credit > 0:
+		return CacheHit
+	}
+	for i := range s.rows {
+		if s.rows[i].credit > 0 {
+			return CacheOverridden
+		}
+	}
+	return CacheMiss
+}
+
+func (s *scores) keyed() bool {
+	for _, keys := range s.keys {
+		if len(keys) > 0 {
+			return true
+		}
+	}
+	return false
+}
+
+// decision copies the choice out of the scratch memory.
+func (s *scores) decision(candidates []*workers.Rank) Decision {
+	row, seat := &s.rows[s.chosen], &s.roster.seats[s.chosen]
+	d := Decision{Rank: candidates[s.chosen], Reason: s.reason, CreditTokens: int(row.credit)}
+	if seat.catalog == none || len(s.keys[seat.catalog]) == 0 {
+		return d
+	}
+	d.keys, d.depth, d.hash, d.truth = s.keys[seat.catalog], int(row.depth), seat.hash, seat.truth
+	d.blockSize = s.roster.catalogs[seat.catalog].Space.BlockSize
+	d.promised = reusable(row.depth, s.prompt, d.blockSize)
+	return d
+}
+
+// reusable cuts a depth to what an engine can reuse of a prompt: it always computes at least the last token.
+func reusable(depth int32, prompt int64, blockSize int) int32 {
+	return int32(min(int64(depth), max(0, prompt-1)/int64(blockSize)))
+}
