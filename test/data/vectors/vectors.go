@@ -9,3 +9,15 @@ import _ "embed"
 //
 //go:embed block_hashes.json
 var BlockHashes []byte
+
+// SGLangEventBatches are MessagePack bytes of SGLang's publisher with what they
+// decode to.
+//
+//go:embed sglang_event_batches.json
+var SGLangEventBatches []byte
+
+// VLLMBlockStored is one BlockStored event of a running vLLM, as JSON: the
+// prompt, its 400 tokens and 25 block hashes of 16 tokens, hash seed "42".
+//
+//go:embed vllm_blockstored_capture.json
+var VLLMBlockStored []byte
