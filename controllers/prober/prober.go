@@ -84,7 +84,7 @@ func (p *Prober) Track(name types.NamespacedName, keys []signed.Key, targets []T
 	}
 	changedKeys := !slices.EqualFunc(f.keys, keys, func(a, b signed.Key) bool { return a.ID == b.ID })
 	f.keys = slices.Clone(keys)
-	old := f.entries
+	old, oldScout := f.entries, f.scout()
 	f.entries = make(map[rollout.Container]*entry, len(targets))
 	fresh := changedKeys
 	for _, t := range targets {
@@ -97,6 +97,10 @@ func (p *Prober) Track(name types.NamespacedName, keys []signed.Key, targets []T
 			e.due = now
 		}
 		f.entries[t.Container] = e
+	}
+	if scout := f.scout(); scout != nil && scout != oldScout {
+		// It was due in minutes, as one of many; now the fleet hears of changes by it alone.
+		scout.due, fresh = now, true
 	}
 	p.mu.Unlock()
 	if fresh {

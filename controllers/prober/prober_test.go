@@ -246,6 +246,26 @@ func TestWorkersThatComeAreNoticedAtRestByTheWholeFleet(t *testing.T) {
 	})
 }
 
+func TestAScoutThatIsNoLongerTrackedHasAHeir(t *testing.T) {
+	b := settledRouter("b")
+	n := network{"a:9400": settledRouter("a"), "b:9400": b}
+	run(t, n, func(t *testing.T, p *bench) {
+		p.Track(demo, []signed.Key{key}, []Target{target("a"), target("b")})
+		pass(time.Minute)
+		b.set(func(r *router) { r.status.Workers.Usable = 7 })
+		p.Track(demo, []signed.Key{key}, []Target{target("b")})
+		pass(time.Second)
+		if got := p.Answers(demo)[target("b").Container].Status.Workers.Usable; got != 7 {
+			t.Errorf("a second after the scout went, what its heir sees is still %d usable workers, want 7", got)
+		}
+		b.set(func(r *router) { r.status.Workers.Usable = 8 })
+		pass(13 * time.Second)
+		if got := p.Answers(demo)[target("b").Container].Status.Workers.Usable; got != 8 {
+			t.Errorf("13 s later the heir is still said to see %d usable workers, want 8", got)
+		}
+	})
+}
+
 func TestAScoutThatFallsSilentMakesTheOthersBeRead(t *testing.T) {
 	n := network{"a:9400": settledRouter("a"), "b:9400": settledRouter("b")}
 	run(t, n, func(t *testing.T, b *bench) {
