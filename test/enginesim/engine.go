@@ -6,6 +6,8 @@ import (
 	"math"
 	"sync"
 	"sync/atomic"
+
+	"github.com/routerfleet/routerfleet/test/enginesim/cache"
 )
 
 // AnyRank lets the engine choose: the least loaded rank, the lowest of equals.
@@ -63,7 +65,7 @@ func (e *Engine) Submit(ctx context.Context, req Request) (*Stream, error) {
 	if err := e.check(req); err != nil {
 		return nil, err
 	}
-	seq := newSequence(e.ids.Add(1), req, e.opts.PageSize)
+	seq := newSequence(e.ids.Add(1), req, e.opts)
 	l := e.choose(req.Rank)
 	seq.stream = newStream(l.rank.index, seq.output(), e.done)
 	l.load.Add(1)
@@ -166,6 +168,32 @@ func (e *Engine) ClearCache(ctx context.Context) (busy []int, err error) {
 		}
 	}
 	return busy, err
+}
+
+// Restart replaces every rank by a fresh one, as a process that is restarted in
+// place: live answers end with ErrRestarted, caches are empty, and the observer
+// hears Restarted where a new process would say nothing.
+func (e *Engine) Restart(ctx context.Context) error {
+	for _, l := range e.loops {
+		reply := make(chan struct{})
+		if err := e.send(ctx, l, restart{reply}); err != nil {
+			return err
+		}
+		select {
+		case <-reply:
+		case <-e.done:
+			return ErrStopped
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+	}
+	return nil
+}
+
+// Blocks returns the keys of the blocks each rank caches, in rank order, each of
+// its own moment and in no order: the truth that events tell of.
+func (e *Engine) Blocks(ctx context.Context) ([][]cache.Key, error) {
+	return ask(ctx, e, func(reply chan<- []cache.Key) message { return enumerate{reply} })
 }
 
 // SetPace makes every token due from now on take factor times TokenInterval.

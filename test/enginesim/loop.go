@@ -58,6 +58,10 @@ func (l *loop) perform(effects []effect) {
 			}
 		case cleared:
 			e.reply <- e.done // buffered by the asker
+		case restarted:
+			close(e.reply)
+		case enumerated:
+			e.reply <- e.keys // buffered by the asker
 		case inspected:
 			e.reply <- e.state // buffered by the asker
 		}

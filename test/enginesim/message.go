@@ -1,6 +1,10 @@
 package enginesim
 
-import "time"
+import (
+	"time"
+
+	"github.com/routerfleet/routerfleet/test/enginesim/cache"
+)
 
 // message is what a rank can be told; the set is closed.
 type message interface{ message() }
@@ -14,6 +18,10 @@ type (
 	cancel struct{ id uint64 }
 	// clearCache empties the cache if nothing runs.
 	clearCache struct{ reply chan<- bool }
+	// restart ends everything alive and empties the cache, as a new process would.
+	restart struct{ reply chan<- struct{} }
+	// enumerate asks for the keys of the cached blocks.
+	enumerate struct{ reply chan<- []cache.Key }
 	// setPace makes tokens, due from now on, take factor times their interval.
 	setPace struct{ factor float64 }
 	// inspect asks for the state.
@@ -24,6 +32,8 @@ func (tick) message()       {}
 func (submit) message()     {}
 func (cancel) message()     {}
 func (clearCache) message() {}
+func (restart) message()    {}
+func (enumerate) message()  {}
 func (setPace) message()    {}
 func (inspect) message()    {}
 
@@ -45,10 +55,15 @@ type (
 	}
 	// changed tells the observer.
 	changed struct{ step Step }
-	// cleared and inspected answer their messages.
+	// cleared, restarted, enumerated and inspected answer their messages.
 	cleared struct {
 		reply chan<- bool
 		done  bool
+	}
+	restarted  struct{ reply chan<- struct{} }
+	enumerated struct {
+		reply chan<- []cache.Key
+		keys  []cache.Key
 	}
 	inspected struct {
 		reply chan<- RankState
@@ -60,4 +75,6 @@ func (progressed) effect() {}
 func (ended) effect()      {}
 func (changed) effect()    {}
 func (cleared) effect()    {}
+func (restarted) effect()  {}
+func (enumerated) effect() {}
 func (inspected) effect()  {}

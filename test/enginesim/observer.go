@@ -21,15 +21,16 @@ type Step struct {
 	Changes []Change
 }
 
-// Change is one of Stored, Removed and Cleared.
+// Change is one of Stored, Removed, Cleared and Restarted.
 type Change interface{ change() }
 
 // Stored says that consecutive blocks of one chain were cached.
 type Stored struct {
 	Keys      []cache.Key
 	Parent    *cache.Key // nil: Keys begin a chain
-	Tokens    []uint32   // of the blocks, len(Keys)*PageSize
+	Tokens    []uint32   // of the blocks, len(Keys)*PageSize; with Bigram the next one too
 	PageSize  int
+	Bigram    bool // Keys are over pairs of neighbouring tokens
 	CacheSalt string
 }
 
@@ -39,6 +40,11 @@ type Removed struct{ Keys []cache.Key }
 // Cleared says that the rank holds nothing any more.
 type Cleared struct{}
 
-func (Stored) change()  {}
-func (Removed) change() {}
-func (Cleared) change() {}
+// Restarted says that the rank's process began anew: it holds nothing, and a real
+// engine would not say so. It is the last change of its Step.
+type Restarted struct{}
+
+func (Stored) change()    {}
+func (Removed) change()   {}
+func (Cleared) change()   {}
+func (Restarted) change() {}

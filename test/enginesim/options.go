@@ -29,6 +29,10 @@ type Options struct {
 	// MaxQueued is how many more may wait in one rank; beyond it Submit answers
 	// ErrQueueFull. Default 4,096.
 	MaxQueued int
+	// Bigram names pages by pairs of neighbouring tokens, as SGLang does with
+	// EAGLE's speculative decoding: a page is complete one token later. Default
+	// false.
+	Bigram bool
 	// Observer hears what is stored and removed. Default nil: nobody does.
 	Observer Observer
 }
@@ -46,6 +50,14 @@ func setDefault(field *int, value int) {
 	if *field == 0 {
 		*field = value
 	}
+}
+
+// overlap is the tokens a page's key takes from beyond the page.
+func (o Options) overlap() int {
+	if o.Bigram {
+		return 1
+	}
+	return 0
 }
 
 // Validate reports everything wrong at once.

@@ -44,6 +44,10 @@ func (r *rank) step(now time.Time, m message) []effect {
 		r.pace = m.factor
 	case clearCache:
 		r.effects = append(r.effects, cleared{m.reply, r.clear()})
+	case restart:
+		r.restart(now)
+	case enumerate:
+		r.effects = append(r.effects, enumerated{m.reply, r.cache.Keys()})
 	case inspect:
 		r.effects = append(r.effects, inspected{m.reply, r.state()})
 	}
@@ -51,6 +55,9 @@ func (r *rank) step(now time.Time, m message) []effect {
 	if len(r.changes) > 0 {
 		r.effects = append(r.effects, changed{Step{r.index, now, r.changes}})
 		r.changes = nil
+	}
+	if m, ok := m.(restart); ok {
+		r.effects = append(r.effects, restarted{m.reply}) // last: whoever waits for it finds all of it done
 	}
 	return r.effects
 }
@@ -192,17 +199,32 @@ func (r *rank) take(id uint64) *sequence {
 	return nil
 }
 
+// restart is a new process in the old one's place: what was running is broken off
+// and the cache is empty. Totals go on, they are the double's own.
+func (r *rank) restart(now time.Time) {
+	r.endAll(now, ErrRestarted)
+	r.queue, r.prefilling, r.decoding = nil, nil, nil
+	r.cache = cache.New(r.opts.Blocks)
+	r.totals.Restarts++
+	r.changes = append(r.changes, Restarted{})
+}
+
 // drain ends everything alive, for a rank that stops.
 func (r *rank) drain(now time.Time, err error) []effect {
 	r.effects = r.effects[:0]
+	r.endAll(now, err)
+	return r.effects
+}
+
+func (r *rank) endAll(now time.Time, err error) {
 	alive := slices.Concat(r.queue, r.decoding)
 	if r.prefilling != nil {
 		alive = append(alive, r.prefilling)
 	}
 	for _, seq := range alive {
+		r.totals.Aborted++
 		r.effects = append(r.effects, ended{seq, now, err})
 	}
-	return r.effects
 }
 
 func (r *rank) running() int {

@@ -8,7 +8,7 @@ import (
 // notes each run of new ones. Pages another sequence cached meanwhile are shared
 // silently, so a run may break.
 func (r *rank) store(seq *sequence) {
-	full := seq.computed() / r.opts.PageSize
+	full := (seq.computed() - r.opts.overlap()) / r.opts.PageSize
 	first := -1 // first block of the present run of new ones
 	for i := seq.lease.Blocks(); i < full; i++ {
 		stored := seq.lease.Commit(seq.keys[i])
@@ -26,10 +26,12 @@ func (r *rank) store(seq *sequence) {
 }
 
 func (r *rank) noteStored(seq *sequence, from, to int) {
+	end := to*r.opts.PageSize + r.opts.overlap()
 	change := Stored{
 		Keys:      seq.keys[from:to:to],
-		Tokens:    seq.tokens[from*r.opts.PageSize : to*r.opts.PageSize : to*r.opts.PageSize],
+		Tokens:    seq.tokens[from*r.opts.PageSize : end : end],
 		PageSize:  r.opts.PageSize,
+		Bigram:    r.opts.Bigram,
 		CacheSalt: seq.salt,
 	}
 	if from > 0 {

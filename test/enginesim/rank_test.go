@@ -34,7 +34,7 @@ func (s *script) send(m message) {
 
 func (s *script) submit(prompt, output []uint32) uint64 {
 	s.ids++
-	seq := newSequence(s.ids, Request{Prompt: prompt, Output: output}, s.rank.opts.PageSize)
+	seq := newSequence(s.ids, Request{Prompt: prompt, Output: output}, s.rank.opts)
 	s.send(submit{seq})
 	return s.ids
 }

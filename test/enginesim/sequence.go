@@ -24,15 +24,19 @@ type sequence struct {
 }
 
 // newSequence plans a request: the keys of every page it will ever fill.
-func newSequence(id uint64, req Request, pageSize int) *sequence {
+func newSequence(id uint64, req Request, opts Options) *sequence {
 	tokens := make([]uint32, 0, len(req.Prompt)+len(req.Output))
 	tokens = append(append(tokens, req.Prompt...), req.Output...)
+	chain := cache.Chain
+	if opts.Bigram {
+		chain = cache.BigramChain
+	}
 	return &sequence{
 		id:     id,
 		salt:   req.CacheSalt,
 		tokens: tokens,
 		prompt: len(req.Prompt),
-		keys:   cache.Chain(tokens, pageSize, req.CacheSalt),
+		keys:   chain(tokens, opts.PageSize, req.CacheSalt),
 		slot:   -1,
 	}
 }

@@ -4,7 +4,7 @@ package enginesim
 type Totals struct {
 	Requests      int64 `json:"requests"`       // submitted
 	Finished      int64 `json:"finished"`       // answered whole
-	Aborted       int64 `json:"aborted"`        // the caller went away
+	Aborted       int64 `json:"aborted"`        // broken off before they were answered
 	Rejected      int64 `json:"rejected"`       // the queue was full
 	PromptTokens  int64 `json:"prompt_tokens"`  // of prompts whose prefill started
 	CachedTokens  int64 `json:"cached_tokens"`  // of those, found in the cache
@@ -14,6 +14,7 @@ type Totals struct {
 	StoredBlocks  int64 `json:"stored_blocks"`  // new in the cache
 	RemovedBlocks int64 `json:"removed_blocks"` // evicted
 	Clears        int64 `json:"clears"`         // of the whole cache
+	Restarts      int64 `json:"restarts"`       // in place
 }
 
 // Add returns the sum of both.
@@ -30,6 +31,7 @@ func (t Totals) Add(o Totals) Totals {
 	t.StoredBlocks += o.StoredBlocks
 	t.RemovedBlocks += o.RemovedBlocks
 	t.Clears += o.Clears
+	t.Restarts += o.Restarts
 	return t
 }
 

@@ -3,6 +3,7 @@ package enginesim
 import (
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"sync"
 	"time"
@@ -16,6 +17,8 @@ var (
 	ErrCancelled = errors.New("the request was cancelled")
 	// ErrStopped: the engine's Run returned.
 	ErrStopped = errors.New("the engine has stopped")
+	// ErrRestarted: the engine was restarted in place; errors.Is(err, ErrStopped) holds as well.
+	ErrRestarted = fmt.Errorf("%w and begun anew", ErrStopped)
 )
 
 // Event is what is new since the last one: tokens, in order. A reader that falls

@@ -3,6 +3,8 @@ package cache
 import (
 	"container/heap"
 	"fmt"
+	"maps"
+	"slices"
 )
 
 // node is one cached block.
@@ -57,6 +59,9 @@ func (c *Cache) Match(keys []Key) int {
 	}
 	return len(keys)
 }
+
+// Keys returns the keys of all cached blocks, in no order.
+func (c *Cache) Keys() []Key { return slices.Collect(maps.Keys(c.nodes)) }
 
 // Acquire pins the longest cached prefix of keys and reserves private pages so
 // that the lease holds total pages. It evicts what is in the way and returns

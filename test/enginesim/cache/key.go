@@ -51,3 +51,15 @@ func Chain(tokens []uint32, pageSize int, salt string) []Key {
 	}
 	return keys
 }
+
+// BigramChain is Chain over pairs of neighbouring tokens: unit j of a page is
+// token j and the one after it, so the last token begins no unit, and a page is
+// hashed as twice its size of tokens. SGLang names pages so with EAGLE's
+// speculative decoding.
+func BigramChain(tokens []uint32, pageSize int, salt string) []Key {
+	pairs := make([]uint32, 0, 2*len(tokens))
+	for j := 1; j < len(tokens); j++ {
+		pairs = append(pairs, tokens[j-1], tokens[j])
+	}
+	return Chain(pairs, 2*pageSize, salt)
+}

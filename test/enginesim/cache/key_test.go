@@ -8,8 +8,7 @@ import (
 	"github.com/routerfleet/routerfleet/test/data/vectors"
 )
 
-// TestChainEqualsSGLangsVectors runs every unigram case of the shipped vectors.
-// SGLang also hashes a short last page; the cache never holds one, so only full
+// TestChainEqualsSGLangsVectors runs every case of the shipped vectors. SGLang also hashes a short last page; the cache never holds one, so only full
 // pages are compared.
 func TestChainEqualsSGLangsVectors(t *testing.T) {
 	var file struct {
@@ -23,14 +22,16 @@ func TestChainEqualsSGLangsVectors(t *testing.T) {
 	if err := json.Unmarshal(vectors.BlockHashes, &file); err != nil {
 		t.Fatalf("decode block_hashes.json: %v", err)
 	}
-	compared := 0
+	compared, bigrams := 0, 0
 	for i, c := range file.SGLang {
+		chain, units := Chain, len(c.Tokens)
 		if c.Bigram {
-			continue
+			chain, units = BigramChain, len(c.Tokens)-1
+			bigrams++
 		}
-		want := c.Expect[:len(c.Tokens)/c.BlockSize]
+		want := c.Expect[:units/c.BlockSize]
 		var got []int64
-		for _, key := range Chain(c.Tokens, c.BlockSize, "") {
+		for _, key := range chain(c.Tokens, c.BlockSize, "") {
 			got = append(got, key.Int64())
 		}
 		if !slices.Equal(got, want) {
@@ -38,8 +39,8 @@ func TestChainEqualsSGLangsVectors(t *testing.T) {
 		}
 		compared += len(want)
 	}
-	if compared == 0 {
-		t.Error("the vectors hold no unigram case: nothing was compared")
+	if compared == 0 || bigrams == 0 {
+		t.Errorf("compared %d keys, %d cases of bigrams: the vectors hold too little", compared, bigrams)
 	}
 }
 
@@ -62,5 +63,13 @@ func TestKeysNameTheWholePrefixNotThePage(t *testing.T) {
 	}
 	if got := len(Chain([]uint32{1, 2, 3}, 2, "")); got != 1 {
 		t.Errorf("3 tokens in pages of 2: got %d keys, want 1 (a short page has none)", got)
+	}
+}
+
+func TestAPageOfPairsIsCompleteOneTokenLater(t *testing.T) {
+	for n, want := range map[int]int{0: 0, 1: 0, 4: 0, 5: 1, 8: 1, 9: 2} {
+		if got := len(BigramChain(make([]uint32, n), 4, "")); got != want {
+			t.Errorf("%d tokens in pages of 4: %d keys, want %d", n, got, want)
+		}
 	}
 }
