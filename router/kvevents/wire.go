@@ -22,6 +22,10 @@ func skip(b []byte) ([]byte, error) {
 		if uint64(len(b)) < pending {
 			return nil, errTorn
 		}
+		if size := int(scalarBytes[b[0]]); size != 0 && size <= len(b) { // nearly all there is: token lists
+			b = b[size:]
+			continue
+		}
 		size, inner, ok := extent(b)
 		if !ok || uint64(len(b)) < size {
 			return nil, errTorn
@@ -89,6 +93,19 @@ var (
 	}
 )
 
+// scalarBytes is the size of the values whose first byte tells it, all but short strings; 0 for the others.
+var scalarBytes = func() (sizes [256]uint8) {
+	for c := range sizes {
+		switch {
+		case c <= 0x7f || c >= 0xe0:
+			sizes[c] = 1
+		case c == 0xc0 || c == 0xc2 || c == 0xc3 || c >= 0xca && c <= 0xd8:
+			sizes[c] = 1 + fixedBytes[c-0xc0]
+		}
+	}
+	return sizes
+}()
+
 // isArray tells whether b begins with an array.
 func isArray(b []byte) bool {
 	return len(b) > 0 && (b[0]&0xf0 == 0x90 || b[0] == 0xdc || b[0] == 0xdd)
@@ -150,23 +167,34 @@ func bitsOf(b []byte) (bits uint64, rest []byte, err error) {
 	if len(b) == 0 {
 		return 0, nil, errTorn
 	}
-	switch c := b[0]; {
-	case c <= 0x7f:
-		return uint64(c), b[1:], nil
-	case c >= 0xe0 || c >= 0xd0 && c <= 0xd3: // negative, or signed
-		i, rest, err := msgp.ReadInt64Bytes(b)
-		if err != nil {
-			return 0, nil, errTorn
-		}
-		return uint64(i), rest, nil
-	case c >= 0xcc && c <= 0xcf:
-		u, rest, err := msgp.ReadUint64Bytes(b)
-		if err != nil {
-			return 0, nil, errTorn
-		}
-		return u, rest, nil
+	c := b[0]
+	size := int(scalarBytes[c])
+	if c >= 0x80 && c < 0xcc || c >= 0xd4 && c < 0xe0 {
+		return 0, nil, errShape
 	}
-	return 0, nil, errShape
+	if size > len(b) {
+		return 0, nil, errTorn
+	}
+	v, rest := b[1:size], b[size:]
+	switch c {
+	case 0xcc:
+		bits = uint64(v[0])
+	case 0xcd:
+		bits = uint64(binary.BigEndian.Uint16(v))
+	case 0xce:
+		bits = uint64(binary.BigEndian.Uint32(v))
+	case 0xcf, 0xd3:
+		bits = binary.BigEndian.Uint64(v)
+	case 0xd0:
+		bits = uint64(int8(v[0]))
+	case 0xd1:
+		bits = uint64(int16(binary.BigEndian.Uint16(v)))
+	case 0xd2:
+		bits = uint64(int32(binary.BigEndian.Uint32(v)))
+	default: // the integer is the byte
+		bits = uint64(int8(c))
+	}
+	return bits, rest, nil
 }
 
 // integerOf reads an integer within [low, high].
