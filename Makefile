@@ -78,8 +78,9 @@ fuzz: ## Fuzz every target for FUZZTIME (default 30s); new failures land in test
 	go run ./hack/testrun --fuzztime $(FUZZTIME) fuzz
 
 .PHONY: bench
-bench: ## What the router adds to a request, beside a bare reverse proxy
-	go run ./test/bench
+bench: ## Measure router and index beside plainer ones, write docs/performance.md
+	go run ./test/bench --write docs/performance.md
+	go run ./test/bench/index --write docs/performance.md
 
 .PHONY: bench-micro
 bench-micro: ## Go benchmarks; compare ten runs with benchstat

@@ -2,10 +2,7 @@ package main
 
 import (
 	"bufio"
-	"io"
 	"net"
-	"os"
-	"path/filepath"
 	"strings"
 	"testing"
 	"time"
@@ -63,30 +60,5 @@ func TestAReportJudgesByTheTargets(t *testing.T) {
 	err := r.missed()
 	if err == nil || !strings.Contains(err.Error(), "1.31 x") || !strings.Contains(err.Error(), "0.79 x") {
 		t.Errorf("1.31 x and 0.79 x: %v", err)
-	}
-}
-
-func TestOnlyTheMeasuredPartOfThePageIsReplaced(t *testing.T) {
-	path := filepath.Join(t.TempDir(), "page.md")
-	if err := os.WriteFile(path, []byte("# Before\n"+beginMeasured+"old\n"+endMeasured+"After\n"), 0o644); err != nil {
-		t.Fatal(err)
-	}
-	if err := replaceMeasured(path, "new\n"); err != nil {
-		t.Fatal(err)
-	}
-	f, err := os.Open(path)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer f.Close()
-	got, _ := io.ReadAll(f)
-	if want := "# Before\n" + beginMeasured + "\nnew\n\n" + endMeasured + "After\n"; string(got) != want {
-		t.Errorf("got %q, want %q", got, want)
-	}
-	if err := os.WriteFile(path, []byte("no marks"), 0o644); err != nil {
-		t.Fatal(err)
-	}
-	if err := replaceMeasured(path, "x"); err == nil {
-		t.Error("a page without marks was taken")
 	}
 }

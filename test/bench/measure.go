@@ -13,6 +13,8 @@ import (
 	"sync"
 	"syscall"
 	"time"
+
+	"github.com/routerfleet/routerfleet/test/bench/page"
 )
 
 // process is one role running as a child of this program.
@@ -96,7 +98,7 @@ func measure(s settings) (r report, err error) {
 		}
 		all = append(all, p)
 	}
-	r = report{settings: s, machine: machine()}
+	r = report{settings: s, machine: page.Machine()}
 	chat := load{"chat", chatBody(s.bodyBytes, false), len(engineChat)}
 	stream := load{"stream", chatBody(s.bodyBytes, true), s.chunks * len(engineEvent)}
 	for _, p := range all {

@@ -1,11 +1,8 @@
 package main
 
 import (
-	"bytes"
 	"errors"
 	"fmt"
-	"os"
-	"runtime"
 	"strings"
 	"time"
 )
@@ -92,38 +89,4 @@ func (r report) missed() error {
 		}
 	}
 	return errors.Join(faults...)
-}
-
-// machine describes where a run took place, as far as it matters.
-func machine() string {
-	model := "unknown processor"
-	if data, err := os.ReadFile("/proc/cpuinfo"); err == nil {
-		for line := range strings.Lines(string(data)) {
-			if name, value, found := strings.Cut(line, ":"); found && strings.TrimSpace(name) == "model name" {
-				model = strings.TrimSpace(value)
-				break
-			}
-		}
-	}
-	return fmt.Sprintf("%s, %d processors, %s/%s, %s", model, runtime.NumCPU(), runtime.GOOS, runtime.GOARCH, runtime.Version())
-}
-
-// The measured part of a page lies between these lines.
-const (
-	beginMeasured = "<!-- measured by: go run ./test/bench --write docs/performance.md -->\n"
-	endMeasured   = "<!-- end of the measured part -->\n"
-)
-
-func replaceMeasured(path, text string) error {
-	page, err := os.ReadFile(path)
-	if err != nil {
-		return err
-	}
-	before, rest, found := bytes.Cut(page, []byte(beginMeasured))
-	_, after, ended := bytes.Cut(rest, []byte(endMeasured))
-	if !found || !ended {
-		return fmt.Errorf("%s lacks the lines that enclose the measured part: %q and %q", path, beginMeasured, endMeasured)
-	}
-	page = append(append(append(append(bytes.Clone(before), beginMeasured+"\n"...), text...), "\n"+endMeasured...), after...)
-	return os.WriteFile(path, page, 0o644)
 }
