@@ -200,12 +200,12 @@ func sentence(err error) string {
 // describe keeps the *Worker while nothing about it changed, so that readers may compare pointers within one
 // snapshot and nothing is built for nothing.
 func (e *entry) describe(models []Model, apiKey func() string) {
-	size := 1
+	size, events := 1, eventFacts{}
 	if e.facts != nil {
-		size = max(1, e.facts.dpSize)
+		size, events = max(1, e.facts.dpSize), e.facts.events
 	}
 	if w := e.worker; w != nil && w.id == e.ep.id && w.name == e.ep.name && w.url.String() == e.ep.url.String() &&
-		len(w.ranks) == size && slices.Equal(w.models, models) {
+		len(w.ranks) == size && slices.Equal(w.models, models) && w.events.equal(events) {
 		return
 	}
 	for len(e.durable.loads) < size {
@@ -213,7 +213,7 @@ func (e *entry) describe(models []Model, apiKey func() string) {
 	}
 	w := &Worker{
 		id: e.ep.id, name: e.ep.name, uid: e.ep.uid, url: e.ep.url, models: models,
-		apiKey: apiKey, durable: e.durable,
+		apiKey: apiKey, events: events, durable: e.durable,
 	}
 	for dp := range size {
 		w.ranks = append(w.ranks, &Rank{worker: w, dp: dp, load: e.durable.loads[dp]})

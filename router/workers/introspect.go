@@ -10,15 +10,29 @@ import (
 	"io"
 	"net/http"
 	"net/url"
+	"reflect"
 	"slices"
 	"strings"
 	"time"
+
+	"github.com/routerfleet/routerfleet/router/kvevents"
 )
 
 // facts is what an engine says of itself.
 type facts struct {
 	models []Model // sorted by id, without duplicates
 	dpSize int     // 0 when it did not say
+	events eventFacts
+}
+
+// eventFacts is what an engine says of its KV event stream, as it says it; package kvevents judges it.
+type eventFacts struct {
+	info kvevents.ServerInfo
+	err  error // what it says cannot be read
+}
+
+func (f eventFacts) equal(other eventFacts) bool {
+	return (f.err == nil) == (other.err == nil) && (f.err == nil || f.err.Error() == other.err.Error()) && reflect.DeepEqual(f.info, other.info)
 }
 
 // asker puts questions to engines over HTTP.
@@ -65,13 +79,13 @@ func (a *asker) introspect(ctx context.Context, base string) (facts, error) {
 	err := a.get(ctx, base, "/v1/models", func(b []byte) (err error) { models, err = decodeModels(b); return err })
 	switch {
 	case err == nil && len(models) > 0:
-		return facts{models: models, dpSize: info.dpSize}, nil
+		return facts{models: models, dpSize: info.dpSize, events: info.events}, nil
 	case len(info.models) > 0:
 		return facts(info), nil
 	case err != nil:
 		return facts{}, errors.Join(infoErr, err)
 	default:
-		return facts{dpSize: info.dpSize}, nil
+		return facts{dpSize: info.dpSize, events: info.events}, nil
 	}
 }
 
@@ -174,32 +188,30 @@ func drain(body io.ReadCloser) {
 type serverInfo struct {
 	models []Model
 	dpSize int
+	events eventFacts
 }
 
 // decodeServerInfo reads SGLang's /server_info. Unknown fields are ignored, a document of another kind (vLLM's
-// development route has one too) gives nothing and is no error.
+// development route has one too) gives nothing and is no error. Nonsense about KV events costs the worker its cache
+// awareness, not its place in rotation.
 func decodeServerInfo(body []byte) (serverInfo, error) {
 	var doc struct {
 		ServedModelName names  `json:"served_model_name"`
 		ModelPath       string `json:"model_path"`
 		DPSize          *int   `json:"dp_size"`
-		KVEvents        *struct {
-			DPSize *int `json:"dp_size"`
-		} `json:"kv_events"`
 	}
 	if err := decodeOne(body, &doc); err != nil {
 		return serverInfo{}, err
 	}
 	var info serverInfo
-	size := doc.DPSize
-	if size == nil && doc.KVEvents != nil {
-		size = doc.KVEvents.DPSize
-	}
-	if size != nil {
+	info.events.info, info.events.err = kvevents.DecodeServerInfo(body)
+	if size := doc.DPSize; size != nil {
 		if *size < 1 || *size > maxDPSize {
 			return serverInfo{}, fmt.Errorf("dp_size is %d: it must be within 1..%d", *size, maxDPSize)
 		}
 		info.dpSize = *size
+	} else if a := info.events.info.Events; a != nil && a.DPSize != nil && *a.DPSize >= 1 && *a.DPSize <= maxDPSize {
+		info.dpSize = int(*a.DPSize)
 	}
 	served := doc.ServedModelName
 	if len(served) == 0 && doc.ModelPath != "" {

@@ -1,6 +1,10 @@
 package workers
 
-import "net/url"
+import (
+	"net/url"
+
+	"github.com/routerfleet/routerfleet/router/kvevents"
+)
 
 // ID identifies a worker across every change of its description: "<namespace>/<pod uid>" for a discovered pod,
 // "<namespace>/<slice>/<host:port>" for an endpoint without a pod, the configured id for a static worker (which
@@ -26,6 +30,7 @@ type Worker struct {
 	models []Model
 	ranks  []*Rank
 	apiKey func() string
+	events eventFacts
 	*durable
 }
 
@@ -67,6 +72,10 @@ func (w *Worker) APIKey() string {
 	}
 	return w.apiKey()
 }
+
+// Events is what the engine says of its KV event stream, not yet judged (kvevents.Resolve does). The error tells that
+// what it says cannot be read.
+func (w *Worker) Events() (kvevents.ServerInfo, error) { return w.events.info, w.events.err }
 
 // Breaker returns the present state of the worker's breaker.
 func (w *Worker) Breaker() BreakerState { return w.breaker.state() }
