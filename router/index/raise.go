@@ -32,3 +32,6 @@ func (x *Index) Raise(h *Holder, keys []Key, t Tier) (taken int) {
 	}
 	return taken
 }
+
+// State names the life of what the rank holds, as RankView.State does. Writer only.
+func (h *Holder) State() uint64 { return h.state }

@@ -1,0 +1,196 @@
+package ingest
+
+import (
+	"math/bits"
+
+	"github.com/routerfleet/routerfleet/router/index"
+)
+
+// keyMap maps the block hashes of one rank's engine to keys, and counts the copies the engine has announced of each block.
+// An entry outlives the eviction of its node from the index, so that removals and children still find their block; it dies
+// with the last copy.
+//
+// It takes 18 bytes a slot in open addressing (package limits: 24 a block): 64 segments, each grown by a quarter alone,
+// so that no step copies much and the whole is never half empty. Removal shifts entries back, there are no dead slots.
+type keyMap struct {
+	segs [keySegments]keySegment
+	n    int
+	a, b uint64 // seed: hashes come from engines
+}
+
+const (
+	keySegmentBits = 6
+	keySegments    = 1 << keySegmentBits
+	// A segment grows from 7/8 full on, and shrinks below a quarter.
+	keyLoadNum, keyLoadDen = 7, 8
+	minKeySlots            = 8
+)
+
+type keySegment struct {
+	slots  []keySlot
+	copies []copies // 0 where the slot is empty
+	n      int
+}
+
+type keySlot struct{ hash, key uint64 }
+
+func newKeyMap(random func() uint64) *keyMap { return &keyMap{a: random(), b: random() | 1} }
+
+func (m *keyMap) sum(hash uint64) uint64 {
+	hi, lo := bits.Mul64(hash^m.a, m.b)
+	return hi ^ lo
+}
+
+func (s *keySegment) home(sum uint64) int {
+	at, _ := bits.Mul64(sum<<keySegmentBits, uint64(len(s.slots)))
+	return int(at)
+}
+
+// find gives the place of a hash.
+func (m *keyMap) find(hash uint64) (s *keySegment, at int, ok bool) {
+	sum := m.sum(hash)
+	s = &m.segs[sum>>(64-keySegmentBits)]
+	if len(s.slots) == 0 {
+		return s, 0, false
+	}
+	for at = s.home(sum); s.copies[at] != 0; {
+		if s.slots[at].hash == hash {
+			return s, at, true
+		}
+		if at++; at == len(s.slots) {
+			at = 0
+		}
+	}
+	return s, at, false
+}
+
+// key gives the key of a hash.
+func (m *keyMap) key(hash uint64) (index.Key, bool) {
+	s, at, ok := m.find(hash)
+	if !ok {
+		return 0, false
+	}
+	return index.Key(s.slots[at].key), true
+}
+
+// add books one more copy of a block. same is false, and nothing is booked, if the hash has another key.
+func (m *keyMap) add(hash uint64, k index.Key, t index.Tier) (same bool) {
+	s, at, ok := m.find(hash)
+	if ok {
+		if s.slots[at].key != uint64(k) {
+			return false
+		}
+		s.copies[at] = s.copies[at].more(t)
+		return true
+	}
+	if (s.n+1)*keyLoadDen > len(s.slots)*keyLoadNum {
+		m.resize(s)
+		s, at, _ = m.find(hash)
+	}
+	s.slots[at], s.copies[at] = keySlot{hash, uint64(k)}, copies(0).more(t)
+	s.n++
+	m.n++
+	return true
+}
+
+// remove books copies out and gives the tiers that hold none any more.
+func (m *keyMap) remove(hash uint64, t index.Tier) (k index.Key, gone index.Tier, ok bool) {
+	s, at, ok := m.find(hash)
+	if !ok {
+		return 0, 0, false
+	}
+	k = index.Key(s.slots[at].key)
+	left, gone := s.copies[at].less(t)
+	if s.copies[at] = left; left == 0 {
+		m.vacate(s, at)
+	}
+	return k, gone, true
+}
+
+// vacate empties a slot and shifts those back that a probe would otherwise not reach.
+func (m *keyMap) vacate(s *keySegment, at int) {
+	n := len(s.slots)
+	for next := at; ; {
+		if next++; next == n {
+			next = 0
+		}
+		if s.copies[next] == 0 {
+			break
+		}
+		home := s.home(m.sum(s.slots[next].hash))
+		if (next-home+n)%n < (next-at+n)%n { // its home lies behind the hole
+			continue
+		}
+		s.slots[at], s.copies[at] = s.slots[next], s.copies[next]
+		at = next
+	}
+	s.copies[at] = 0
+	s.n--
+	m.n--
+	if len(s.slots) > minKeySlots && s.n*4 < len(s.slots) {
+		m.resize(s)
+	}
+}
+
+// resize gives a segment room for a quarter more than it has.
+func (m *keyMap) resize(s *keySegment) {
+	old := *s
+	n := minKeySlots + (s.n+1)*keyLoadDen*5/(keyLoadNum*4)
+	*s = keySegment{slots: make([]keySlot, n), copies: make([]copies, n), n: old.n}
+	for i, c := range old.copies {
+		if c == 0 {
+			continue
+		}
+		at := s.home(m.sum(old.slots[i].hash))
+		for s.copies[at] != 0 {
+			if at++; at == n {
+				at = 0
+			}
+		}
+		s.slots[at], s.copies[at] = old.slots[i], c
+	}
+}
+
+// copies counts the announced copies of a block by tier, saturating: 8 bits for device, 4 for host, 2 for each of the
+// others. A count that was saturated ends early, so less is claimed than there is, never more.
+type copies uint16
+
+var copyFields = [...]struct{ shift, max uint16 }{{0, 255}, {8, 15}, {12, 3}, {14, 3}}
+
+func (c copies) of(field int) uint16 {
+	f := copyFields[field]
+	return uint16(c) >> f.shift & f.max
+}
+
+// more counts a copy in one tier.
+func (c copies) more(t index.Tier) copies {
+	field := bits.TrailingZeros8(uint8(t))
+	if c.of(field) < copyFields[field].max {
+		c += 1 << copyFields[field].shift
+	}
+	return c
+}
+
+// less takes a copy away and tells which tiers hold none now. Several tiers are those of a removal that does not say
+// where: a copy in device memory goes, and all others.
+func (c copies) less(t index.Tier) (left copies, gone index.Tier) {
+	wide := t&(t-1) != 0
+	for field, f := range copyFields {
+		bit := index.Tier(1) << field
+		if t&bit == 0 {
+			continue
+		}
+		n := c.of(field)
+		if n > 0 && (field > 0 && wide || n == 1) {
+			c -= copies(n << f.shift)
+			n = 0
+		} else if n > 0 {
+			c -= 1 << f.shift
+			n--
+		}
+		if n == 0 {
+			gone |= bit
+		}
+	}
+	return c, gone
+}

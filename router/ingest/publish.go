@@ -1,0 +1,56 @@
+package ingest
+
+import (
+	"cmp"
+	"maps"
+	"slices"
+
+	"github.com/routerfleet/routerfleet/router/index"
+)
+
+// flush publishes the status of the ranks that took a message. Between two messages a rank stands at the end of a batch.
+func (p *Pump) flush() {
+	for _, r := range p.dirty {
+		r.dirty = false
+		r.contiguous(r.state.cursor.Proof == Untrusted)
+		r.public.status.Store(r.status())
+	}
+	clear(p.dirty)
+	p.dirty = p.dirty[:0]
+}
+
+// status gives what there is to know of a rank now.
+func (r *pumped) status() *Status {
+	s, l := r.state, r.ledger
+	st := &Status{
+		State: s.state, Connected: s.epoch != 0, Cursor: s.cursor, DigestVersion: index.DigestVersion,
+		Trust:  Trust{Untrusted: s.cursor.Proof == Untrusted, Suspect: l.suspect.is, UpperBound: l.groups.upperBound()},
+		Held:   len(s.held.list), HeldBytes: s.held.bytes,
+		Tally:  s.tally,
+		Counts: l.counts, Contradictions: l.contradictions,
+	}
+	if h := l.holder; h != nil {
+		st.Digest, st.Blocks, st.Life = h.Digest, h.Blocks, h.State()
+		st.Contradictions += h.Contradictions
+		st.Cursor.Partial = st.Cursor.Partial || h.Evicted > 0
+	}
+	st.Cursor.Partial = st.Cursor.Partial || l.wanting
+	if l.keys != nil {
+		st.Mapped, st.Orphans, st.OrphansDropped = l.keys.n, len(l.orphans.byHash), l.orphans.Dropped
+	}
+	return st
+}
+
+// publish replaces the view.
+func (p *Pump) publish() {
+	v := &View{ranks: make(map[index.Rank]*Rank, len(p.ranks)), list: make([]*Rank, 0, len(p.ranks))}
+	for id, r := range p.ranks {
+		v.ranks[id] = r.public
+		v.list = append(v.list, r.public)
+	}
+	slices.SortFunc(v.list, func(a, b *Rank) int {
+		return cmp.Or(cmp.Compare(a.Worker, b.Worker), cmp.Compare(a.Rank.DP, b.Rank.DP), cmp.Compare(a.Rank.Worker, b.Rank.Worker))
+	})
+	v.sections = slices.SortedFunc(maps.Values(p.sections), func(a, b *Section) int { return cmp.Compare(a.Key.String(), b.Key.String()) })
+	p.view.Store(v)
+}

@@ -1,0 +1,397 @@
+package ingest
+
+import (
+	"time"
+
+	"github.com/routerfleet/routerfleet/internal/invariant"
+	"github.com/routerfleet/routerfleet/router/kvevents"
+)
+
+// The transitions of a rank, one method a message; the table is in doc.go. A message that names an epoch or a generation
+// other than the present one is of the past.
+
+func (m registered) tell(s *rankState) {
+	s.replays = m.replays
+	if m.start.Known {
+		s.start.before = m.start
+	}
+	if s.state == StateUnknown {
+		s.become(Pending, "registered")
+	}
+}
+
+func (m opened) tell(s *rankState) {
+	if s.state == StateUnknown {
+		return
+	}
+	if s.epoch != 0 {
+		s.lose("a newer connection")
+	}
+	s.epoch = m.epoch
+	s.start.pause = 0
+	s.askForStart()
+	switch s.state {
+	case Pending:
+		s.askOrigin()
+	case Proving:
+		s.askContinuity()
+	}
+}
+
+func (m closed) tell(s *rankState) {
+	if m.epoch == s.epoch && s.epoch != 0 {
+		s.lose("connection lost")
+	}
+}
+
+func (m arrived) tell(s *rankState) {
+	if m.epoch != s.epoch || s.epoch == 0 {
+		s.tally.Late++
+		s.discard(m.batch)
+		return
+	}
+	s.batch(m.batch, m.tight)
+}
+
+func (m ended) tell(s *rankState) {
+	if m.epoch == s.epoch && s.epoch != 0 {
+		s.restart(HowEndSeq, nil)
+	}
+}
+
+func (m replayed) tell(s *rankState) {
+	q := &s.question
+	if !q.open || m.gen != q.gen {
+		s.discardReplay(m.result)
+		return
+	}
+	q.open = false
+	switch s.state {
+	case Pending:
+		s.originAnswer(m.result)
+	case Proving:
+		s.continuityAnswer(m.result)
+	}
+	s.discardReplay(m.result)
+}
+
+func (m identified) tell(s *rankState) {
+	if m.epoch != s.epoch || s.epoch == 0 {
+		return
+	}
+	st := &s.start
+	switch {
+	case !m.start.Known:
+		st.pause = min(max(2*st.pause, startPause), maxStartPause)
+		st.askAt = s.now.Add(st.pause)
+	case st.before == m.start, !st.before.Known && m.start.ID == "":
+		st.before, st.bound, st.flips = m.start, m.start, 0
+		s.startBound()
+	default:
+		st.before = m.start
+		s.startDiffers()
+	}
+}
+
+func (relocated) tell(s *rankState) {
+	if s.state == StateUnknown {
+		return
+	}
+	s.start.before = Start{}
+	if s.epoch != 0 {
+		s.lose("subscribed elsewhere")
+	}
+	s.endLife(HowSettings)
+}
+
+func (tick) tell(s *rankState) {
+	if at := s.start.askAt; !at.IsZero() && !s.now.Before(at) && s.epoch != 0 {
+		s.askForStart()
+	}
+	if s.deadline.IsZero() || s.now.Before(s.deadline) {
+		return
+	}
+	switch s.state {
+	case Pending:
+		s.giveUpOrigin(howTimeout.String())
+	case Proving:
+		s.endProof(howTimeout)
+	}
+}
+
+func (forget) tell(s *rankState) {
+	s.closeQuestion()
+	s.dropHeld()
+	s.epoch = 0
+	s.become(Forgotten, "forgotten")
+	s.do(drop{})
+}
+
+// batch takes a live batch of the present connection.
+func (s *rankState) batch(b *kvevents.Batch, tight bool) {
+	switch s.state {
+	case Pending:
+		s.pend(b, tight)
+	case Following:
+		s.follow(b)
+	case Proving:
+		s.wait(b, tight)
+	default:
+		s.discard(b)
+	}
+}
+
+// again hands batches that were held to the state there is now.
+func (s *rankState) again(held []*kvevents.Batch) {
+	for _, b := range held {
+		if s.epoch == 0 { // one of them had the connection redialled
+			s.tally.Lost++
+			s.discard(b)
+			continue
+		}
+		s.batch(b, false)
+	}
+}
+
+// pend takes a batch before any was applied: the first of all begins the stream, others wait while a replay from 0 is
+// being asked, or begin it in the middle.
+func (s *rankState) pend(b *kvevents.Batch, tight bool) {
+	if n := len(s.held.list); n > 0 {
+		switch tail := (Cursor{}).at(s.held.list[n-1]); tail.place(b) {
+		case placeDuplicate:
+			s.tally.Duplicates++
+			s.discard(b)
+			return
+		case placeRestart:
+			s.restart(HowRegress, b)
+			return
+		}
+	}
+	switch q := &s.question; {
+	case len(s.held.list) == 0 && b.Seq != originSeq && q.empty:
+		s.closeQuestion()
+		s.askOrigin() // by now there is something to repeat
+		s.held.add(b)
+	case len(s.held.list) == 0 && (b.Seq == originSeq || !q.open):
+		s.begin(b)
+	case tight || s.held.full(b):
+		s.tally.Overflows++
+		s.giveUpOrigin(howOverflow.String())
+		s.batch(b, false)
+	default:
+		s.held.add(b)
+	}
+}
+
+// begin starts a stream with its first known batch.
+func (s *rankState) begin(b *kvevents.Batch) {
+	s.closeQuestion()
+	s.cursor = Cursor{Incarnation: Incarnation{s.worker, s.start.bound}, Proof: Proven, Partial: true}
+	why := "joined in mid-stream"
+	if b.Seq == originSeq {
+		s.cursor.Proof, s.cursor.Partial = Origin, false
+		s.tally.Origins++
+		why = "the stream's origin"
+	}
+	s.become(Following, why)
+	s.take(b)
+}
+
+// follow takes a batch beside a cursor.
+func (s *rankState) follow(b *kvevents.Batch) {
+	at := s.cursor.place(b)
+	if at == placeStale && s.pardoned {
+		at = placeNext
+	}
+	switch at {
+	case placeDuplicate:
+		s.tally.Duplicates++
+		s.discard(b)
+	case placeRestart:
+		s.restart(HowRegress, b)
+	case placeStale:
+		s.discard(b)
+		s.hangUp(howStale)
+		s.pardoned = true
+	default:
+		s.overGap(b)
+		s.take(b)
+	}
+}
+
+// overGap books the hole before b, if there is one: it is applied over, and the rank is not trusted until it says
+// everything anew (peer-bootstrap B4 (3)).
+func (s *rankState) overGap(b *kvevents.Batch) {
+	if missing := b.Seq - s.cursor.Seq - 1; missing > 0 {
+		s.tally.Gaps++
+		s.tally.Missing += uint64(missing)
+		if s.cursor.Proof != Untrusted {
+			s.do(noted{"batches are missing: the rank is not trusted", "gap"})
+		}
+		s.prove(Untrusted)
+	}
+}
+
+// take applies a batch and moves the cursor. A clear makes whole what was partial or not trusted; a batch that was not
+// understood in full does the contrary, whichever came first in it.
+func (s *rankState) take(b *kvevents.Batch) {
+	s.tally.Batches++
+	s.pardoned = false
+	s.cursor = s.cursor.at(b)
+	whole, damaged := clears(b), b.Untrusted()
+	if damaged {
+		s.tally.Damaged++
+		if s.cursor.Proof != Untrusted {
+			s.do(noted{"a batch was not understood: the rank is not trusted", "damaged"})
+		}
+		s.prove(Untrusted)
+	}
+	s.do(apply{b})
+	if !whole {
+		return
+	}
+	s.cursor.Partial = false
+	if s.cursor.Proof != Origin && !damaged {
+		s.prove(Proven)
+	}
+}
+
+// clears tells whether a batch says that the rank holds nothing but what the batch says afterwards.
+func clears(b *kvevents.Batch) bool {
+	for _, e := range b.Events {
+		if _, ok := e.(*kvevents.Cleared); ok {
+			return true
+		}
+	}
+	return false
+}
+
+// wait takes a batch while continuity is being asked. A restart shows itself all the same.
+func (s *rankState) wait(b *kvevents.Batch, tight bool) {
+	at := s.cursor.place(b)
+	if n := len(s.held.list); n > 0 && at != placeDuplicate && at != placeRestart {
+		if tail := (Cursor{}).at(s.held.list[n-1]).place(b); tail == placeDuplicate || tail == placeRestart {
+			at = tail
+		}
+	}
+	switch {
+	case at == placeDuplicate:
+		s.tally.Duplicates++
+		s.discard(b)
+	case at == placeRestart:
+		s.restart(HowRegress, b)
+	case at == placeStale && !s.pardoned:
+		s.discard(b)
+		s.hangUp(howStale)
+		s.pardoned = true
+	case tight || s.held.full(b):
+		s.tally.Overflows++
+		s.endProof(howOverflow)
+		s.batch(b, false)
+	default:
+		s.held.add(b)
+		s.nothingMissed()
+	}
+}
+
+// nothingMissed ends a proof that only waited for what might have been missed, when the next batch shows that nothing was.
+func (s *rankState) nothingMissed() {
+	if s.question.continued && len(s.held.list) > 0 && s.held.list[0].Seq == s.cursor.Seq+1 {
+		s.resume(sameStart)
+	}
+}
+
+// resume goes on with the stream.
+func (s *rankState) resume(why string) {
+	s.closeQuestion()
+	if s.start.bound.Known { // a cursor that began before the start was known takes it now
+		s.cursor.Incarnation.Start = s.start.bound
+	}
+	s.become(Following, why)
+	s.again(s.held.take())
+}
+
+// endProof ends the asking without an answer: what was held is applied, and not trusted.
+func (s *rankState) endProof(how How) {
+	if s.question.continued {
+		s.resume(sameStart)
+		return
+	}
+	s.tally.Doubts++
+	s.prove(Untrusted)
+	s.resume("goes on, not trusted: " + how.String())
+}
+
+// restart goes on with a new life of the engine. first is the batch that showed it, if one did: it alone is known to be
+// of the new life.
+func (s *rankState) restart(how How, first *kvevents.Batch) {
+	var keep []*kvevents.Batch
+	if first != nil {
+		keep = []*kvevents.Batch{first}
+	}
+	s.restartWith(how, keep)
+}
+
+// restartWith goes on with a new life of the engine, on the present connection, with batches that are of that life.
+func (s *rankState) restartWith(how How, keep []*kvevents.Batch) {
+	s.endLife(how)
+	if how != HowStart {
+		s.start.bound = Start{}
+		s.askForStart()
+	}
+	// A publisher that says it ends still answers with what it said before.
+	if how != HowEndSeq && (len(keep) == 0 || keep[0].Seq != originSeq) {
+		s.askOrigin()
+	}
+	s.again(keep)
+}
+
+// endLife drops all that the engine said.
+func (s *rankState) endLife(how How) {
+	s.closeQuestion()
+	s.dropHeld()
+	if s.state != Pending {
+		s.tally.Restarts[how]++
+		s.prove(ProofUnknown)
+		s.do(clearAll{})
+	}
+	s.cursor, s.pardoned = Cursor{}, false
+	s.become(Pending, "restart by "+how.String())
+}
+
+// lose ends the connection: held batches belong to it alone (H1), answers to it are void.
+func (s *rankState) lose(why string) {
+	s.closeQuestion()
+	s.dropHeld()
+	s.epoch = 0
+	s.start.bound, s.start.askAt = Start{}, time.Time{}
+	if s.state == Following {
+		s.become(Proving, why)
+	}
+}
+
+// hangUp closes the connection and has another opened.
+func (s *rankState) hangUp(why How) {
+	s.tally.Redials++
+	s.do(redial{s.epoch, why})
+	s.lose("redialled: " + why.String())
+}
+
+func (s *rankState) dropHeld() {
+	for _, b := range s.held.take() {
+		s.tally.Lost++
+		s.discard(b)
+	}
+}
+
+// check tells test builds what holds between two steps.
+func (s *rankState) check() {
+	if !invariant.Enabled {
+		return
+	}
+	invariant.Check(s.state == Proving || s.state == Pending || len(s.held.list) == 0, "%v holds %d batches", s.state, len(s.held.list))
+	invariant.Check(len(s.held.list) <= maxHeldBatches, "%d batches held", len(s.held.list))
+	invariant.Check(s.epoch != 0 || (len(s.held.list) == 0 && !s.question.open), "held or asking without a connection")
+	invariant.Check(!s.question.open || s.state == Pending || s.state == Proving, "%v asks for a replay", s.state)
+	invariant.Check(s.state != Following || s.cursor.Proof != ProofUnknown, "following without a proof")
+}
