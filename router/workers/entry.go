@@ -209,7 +209,7 @@ func (e *entry) describe(models []Model, apiKey func() string) {
 		return
 	}
 	for len(e.durable.loads) < size {
-		e.durable.loads = append(e.durable.loads, new(loadCounters))
+		e.durable.loads = append(e.durable.loads, newLoadCounters(e.durable.now))
 	}
 	w := &Worker{
 		id: e.ep.id, name: e.ep.name, uid: e.ep.uid, url: e.ep.url, models: models,

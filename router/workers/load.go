@@ -3,6 +3,7 @@ package workers
 import (
 	"sync"
 	"sync/atomic"
+	"time"
 
 	"github.com/routerfleet/routerfleet/internal/invariant"
 )
@@ -14,12 +15,19 @@ type Load struct {
 	// QueuedPrefillTokens sums the prompt tokens of requests that have not produced their first byte, without those
 	// counted on as cached.
 	QueuedPrefillTokens int64
+	// PrefilledTokens estimates how many of them the engine has computed by now; 0 from Rank.Load.
+	PrefilledTokens int64
 	// DecodeTokens sums prompt and produced tokens of requests past their first byte.
 	DecodeTokens int64
 }
 
 type loadCounters struct {
 	active, queued, decode atomic.Int64
+	prefill                prefill
+}
+
+func newLoadCounters(now func() time.Time) *loadCounters {
+	return &loadCounters{prefill: prefill{now: now, base: now()}}
 }
 
 func (c *loadCounters) read() Load {
@@ -37,7 +45,7 @@ type Lease struct {
 	mu       sync.Mutex
 	pass     pass
 	prompt   int64
-	queued   int64 // of prompt, what the engine must compute
+	waiting  waiting // for the first byte; guarded by the rank's prefill
 	produced int64
 	first    bool
 	done     bool
@@ -45,9 +53,10 @@ type Lease struct {
 
 func newLease(w *durable, load *loadCounters, p pass, promptTokens, cachedTokens int) *Lease {
 	l := &Lease{worker: w, load: load, pass: p, prompt: max(0, int64(promptTokens))}
-	l.queued = l.prompt - min(l.prompt, max(0, int64(cachedTokens)))
+	l.waiting.tokens = l.prompt - min(l.prompt, max(0, int64(cachedTokens)))
 	load.active.Add(1)
-	load.queued.Add(l.queued)
+	load.queued.Add(l.waiting.tokens)
+	load.prefill.enter(l)
 	return l
 }
 
@@ -63,7 +72,8 @@ func (l *Lease) FirstByte() {
 
 func (l *Lease) firstByteLocked() {
 	l.first = true
-	l.load.queued.Add(-l.queued)
+	l.load.prefill.leave(l, true)
+	l.load.queued.Add(-l.waiting.tokens)
 	l.load.decode.Add(l.prompt)
 }
 
@@ -82,8 +92,11 @@ func (l *Lease) Produced(n int) {
 	if !l.first {
 		l.firstByteLocked()
 	}
-	if l.produced == 0 && l.pass.probe {
-		l.pass = l.worker.breaker.proved(l.pass)
+	if l.produced == 0 {
+		l.load.prefill.learn(l.waiting)
+		if l.pass.probe {
+			l.pass = l.worker.breaker.proved(l.pass)
+		}
 	}
 	l.produced += int64(n)
 	l.load.decode.Add(int64(n))
@@ -101,7 +114,8 @@ func (l *Lease) Done(o Outcome) {
 	if l.first {
 		l.load.decode.Add(-l.prompt - l.produced)
 	} else {
-		l.load.queued.Add(-l.queued)
+		l.load.prefill.leave(l, false)
+		l.load.queued.Add(-l.waiting.tokens)
 	}
 	if invariant.Enabled {
 		now := l.load.read()

@@ -38,12 +38,12 @@ func TestTokensCountedOnAsCachedDoNotQueue(t *testing.T) {
 		r := only(t, fixed(t, Options{}, FixedWorker{ID: "a", Models: []string{"m"}}), "m")
 		early, _ := r.AcquireCached(int(c.prompt), int(c.cached)) // ends before its first byte
 		l, _ := r.AcquireCached(int(c.prompt), int(c.cached))
-		if got, want := r.Load(), (Load{2, 2 * c.queued, 0}); got != want {
+		if got, want := r.Load(), (Load{Active: 2, QueuedPrefillTokens: 2 * c.queued, DecodeTokens: 0}); got != want {
 			t.Fatalf("%+v: acquired: got %+v, want %+v", c, got, want)
 		}
 		early.Done(Cancelled)
 		l.FirstByte()
-		if got, want := r.Load(), (Load{1, 0, max(0, c.prompt)}); got != want {
+		if got, want := r.Load(), (Load{Active: 1, QueuedPrefillTokens: 0, DecodeTokens: max(0, c.prompt)}); got != want {
 			t.Fatalf("%+v: first byte: got %+v, want %+v", c, got, want)
 		}
 		l.Done(Success)
@@ -65,14 +65,14 @@ func TestALeaseMovesItsTokensFromPrefillToDecodeAndGivesThemBack(t *testing.T) {
 	if !ok {
 		t.Fatal("refused")
 	}
-	check("acquired", Load{1, 100, 0})
+	check("acquired", Load{Active: 1, QueuedPrefillTokens: 100, DecodeTokens: 0})
 	l.FirstByte()
 	l.FirstByte()
-	check("first byte", Load{1, 0, 100})
+	check("first byte", Load{Active: 1, QueuedPrefillTokens: 0, DecodeTokens: 100})
 	l.Produced(7)
 	l.Produced(0)
 	l.Produced(-3)
-	check("produced", Load{1, 0, 107})
+	check("produced", Load{Active: 1, QueuedPrefillTokens: 0, DecodeTokens: 107})
 	l.Done(Success)
 	check("done", Load{})
 	l.Done(Failure)
@@ -81,9 +81,9 @@ func TestALeaseMovesItsTokensFromPrefillToDecodeAndGivesThemBack(t *testing.T) {
 	check("after the end", Load{})
 
 	l, _ = r.Acquire(-5)
-	check("a negative prompt", Load{1, 0, 0})
+	check("a negative prompt", Load{Active: 1, QueuedPrefillTokens: 0, DecodeTokens: 0})
 	l.Produced(2) // implies the first byte
-	check("produced without a first byte", Load{1, 0, 2})
+	check("produced without a first byte", Load{Active: 1, QueuedPrefillTokens: 0, DecodeTokens: 2})
 	l.Done(Cancelled)
 	check("done again", Load{})
 }

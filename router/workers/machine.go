@@ -175,7 +175,7 @@ func (m *machine) newDurable(name string) *durable {
 	b.changed = func(from, to BreakerState) {
 		log.Info("breaker changed", "worker", name, "from", from.String(), "to", to.String())
 	}
-	return &durable{breaker: b}
+	return &durable{breaker: b, now: m.opts.Now}
 }
 
 // forget drops entries that have been absent for long enough, or whose address another worker owns now.

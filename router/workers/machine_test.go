@@ -161,7 +161,7 @@ func TestWithdrawIsNotForget(t *testing.T) {
 	s.expect("ask a, ns/a absent->in_rotation")
 
 	back := s.worker("a").Ranks()[0]
-	if got := back.Load(); got != (Load{1, 10, 0}) {
+	if got := back.Load(); got != (Load{Active: 1, QueuedPrefillTokens: 10}) {
 		t.Fatalf("the load counters were lost: %+v", got)
 	}
 	l, _ := back.Acquire(1)

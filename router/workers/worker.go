@@ -2,6 +2,7 @@ package workers
 
 import (
 	"net/url"
+	"time"
 
 	"github.com/routerfleet/routerfleet/router/kvevents"
 )
@@ -38,6 +39,7 @@ type Worker struct {
 // worker is forgotten.
 type durable struct {
 	breaker  *breaker
+	now      func() time.Time
 	outcomes outcomeCounts
 	// loads has one entry per rank ever seen, in order; it only grows. Written by the machine alone, the entries
 	// are shared with readers through Rank.
@@ -95,6 +97,13 @@ func (r *Rank) DP() int { return r.dp }
 
 // Load reads the rank's counters. Each is exact; the three are not read at one instant.
 func (r *Rank) Load() Load { return r.load.read() }
+
+// LoadAt is Load with an estimate of what the engine has computed meanwhile of the prompts that queue.
+func (r *Rank) LoadAt(now time.Time) Load {
+	l := r.load.read()
+	l.PrefilledTokens = min(l.QueuedPrefillTokens, r.load.prefill.done(now))
+	return l
+}
 
 // Acquire takes a lease for one request of promptTokens (an estimate is fine; negative counts as 0). It returns
 // false when the worker's breaker is open or its half-open probe is taken: choose another rank. The caller must
