@@ -128,7 +128,7 @@ func TestTwoRunsOnOneClusterWaitForEachOther(t *testing.T) {
 
 func TestEveryNodeHasARouteToEachOther(t *testing.T) {
 	commands := strings.Join(nodeCommands(2, 3), "\n")
-	for _, want := range []string{"addr add 10.89.0.12/24 dev eth0", "route add 10.244.1.0/24 via 10.89.0.11", "route add 10.244.3.0/24 via 10.89.0.13", "route add default via 10.89.0.1"} {
+	for _, want := range []string{"addr add 10.89.0.12/24 dev eth0", "route add 10.244.1.0/24 via 10.89.0.11", "route add 10.244.3.0/24 via 10.89.0.13", "route add default via 10.89.0.1", "rule add iif cni0 to 10.96.0.0/16 unreachable"} {
 		if !strings.Contains(commands, want) {
 			t.Errorf("%q is missing in\n%s", want, commands)
 		}

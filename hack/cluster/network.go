@@ -25,6 +25,10 @@ func nodeCommands(i, nodes int) []string {
 		fmt.Sprintf("addr add %s/%d dev eth0", layout.NodeIP(i), layout.NodeBits),
 		"link set eth0 up",
 		"route add default via " + layout.SwitchIP,
+		// A pod that dials a Service before kube-proxy wrote its rules is refused at
+		// once and tries again. Otherwise its first packet would leave by the default
+		// route and be remembered as not translated, and client-go waits 30 s.
+		fmt.Sprintf("rule add iif cni0 to %s unreachable", layout.ServiceCIDR),
 	}
 	for j := 1; j <= nodes; j++ {
 		if j != i {
