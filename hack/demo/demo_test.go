@@ -19,6 +19,7 @@ func testScreen(terminal bool) (*screen, *bytes.Buffer, *time.Time) {
 func TestATerminalStatusIsOverwrittenByTheNextLine(t *testing.T) {
 	s, out, _ := testScreen(true)
 	s.update("compiling %d of %d", 1, 2)
+	s.update("compiling 1 of 2")
 	s.update("a status that is wider than the terminal")
 	s.line("done")
 	want := "\r\x1b[Kcompiling 1 of 2" + "\r\x1b[Ka status that is wider " + "\r\x1b[Kdone\n"

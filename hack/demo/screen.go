@@ -22,8 +22,8 @@ type screen struct {
 	terminal bool
 	width    func() int
 	shown    bool      // a status line is on the terminal
-	status   string    // the last status printed where there is no terminal
-	printed  time.Time // when that was
+	status   string    // the last status
+	printed  time.Time // when that was printed where there is no terminal
 	now      func() time.Time
 }
 
@@ -56,8 +56,10 @@ func (s *screen) update(format string, args ...any) {
 		if room := s.width() - 1; len([]rune(text)) > room {
 			text = string([]rune(text)[:room])
 		}
-		fmt.Fprintf(s.out, "\r\x1b[K%s", text)
-		s.shown = true
+		if !s.shown || text != s.status {
+			fmt.Fprintf(s.out, "\r\x1b[K%s", text)
+		}
+		s.shown, s.status = true, text
 		return
 	}
 	if text != s.status && s.now().Sub(s.printed) >= quietPeriod {

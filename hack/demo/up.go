@@ -6,11 +6,8 @@ import (
 	"path/filepath"
 	"time"
 
-	"k8s.io/apimachinery/pkg/runtime"
-	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"github.com/routerfleet/routerfleet/api/v1alpha1"
 	"github.com/routerfleet/routerfleet/test/e2e/live"
 	"github.com/routerfleet/routerfleet/test/loadgen"
 )
@@ -84,16 +81,9 @@ func (d *demo) connect(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	scheme := runtime.NewScheme()
-	if err := clientgoscheme.AddToScheme(scheme); err != nil {
-		return err
-	}
-	if err := v1alpha1.AddToScheme(scheme); err != nil {
-		return err
-	}
-	objects, err := client.New(cluster.Config, client.Options{Scheme: scheme})
+	objects, err := cluster.Objects()
 	if err != nil {
-		return fmt.Errorf("build client: %w", err)
+		return err
 	}
 	d.cluster, d.objects = cluster, objects
 	return nil

@@ -14,11 +14,8 @@ import (
 	"testing"
 	"time"
 
-	"k8s.io/apimachinery/pkg/runtime"
-	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"github.com/routerfleet/routerfleet/api/v1alpha1"
 	"github.com/routerfleet/routerfleet/test/e2e/live"
 )
 
@@ -74,16 +71,9 @@ func connect(ctx context.Context) (*environment, error) {
 	if err != nil {
 		return nil, err
 	}
-	scheme := runtime.NewScheme()
-	if err := clientgoscheme.AddToScheme(scheme); err != nil {
-		return nil, err
-	}
-	if err := v1alpha1.AddToScheme(scheme); err != nil {
-		return nil, err
-	}
-	objects, err := client.New(cluster.Config, client.Options{Scheme: scheme})
+	objects, err := cluster.Objects()
 	if err != nil {
-		return nil, fmt.Errorf("build client for %s: %w", kubeconfig, err)
+		return nil, err
 	}
 	return &environment{
 		Cluster: cluster,
