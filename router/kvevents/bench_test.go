@@ -1,11 +1,16 @@
 package kvevents
 
 import (
+	"context"
 	"fmt"
+	"net"
+	"runtime"
+	"sync"
 	"testing"
 
 	"github.com/routerfleet/routerfleet/router/index"
 	wire "github.com/routerfleet/routerfleet/router/kvevents/kveventstest"
+	"github.com/routerfleet/routerfleet/router/zmtp"
 )
 
 // prefill is what a prefill step announces: blocks of 16 tokens, page by page as SGLang or in one event as vLLM.
@@ -71,4 +76,54 @@ func BenchmarkDecode(b *testing.B) {
 			})
 		}
 	}
+}
+
+// BenchmarkSubscription takes batches over a loopback socket into the inbox and out again.
+func BenchmarkSubscription(b *testing.B) {
+	for _, scheme := range []index.Scheme{index.SchemeSGLang, index.SchemeTokens} {
+		b.Run(fmt.Sprintf("dialect=vllm-map/scheme=%s/blocks=16/tokens=256", scheme), func(b *testing.B) {
+			benchmarkSubscription(b, scheme, wire.VLLMMap.Encode(prefill(16, false)))
+		})
+	}
+}
+
+func benchmarkSubscription(b *testing.B, scheme index.Scheme, payload []byte) {
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		b.Fatal(err)
+	}
+	pub := zmtp.NewPub(zmtp.PubOptions{})
+	in := NewInbox(NewBudget(0))
+	lane := in.Lane(index.Rank{})
+	defer lane.Close()
+	sub, err := NewSubscriber(SubscriberOptions{Address: l.Addr().String(), Sink: lane, Decoder: DecoderOptions{Scheme: scheme, Seed: 1}})
+	if err != nil {
+		b.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(b.Context())
+	var tasks sync.WaitGroup
+	defer tasks.Wait()
+	defer cancel()
+	tasks.Go(func() { _ = pub.Serve(ctx, l) })
+	tasks.Go(func() { _ = sub.Run(ctx) })
+	for pub.Subscriptions() == 0 {
+		runtime.Gosched()
+	}
+	b.ReportAllocs()
+	b.SetBytes(int64(len(payload)))
+	b.ResetTimer()
+	sent, got := 0, 0
+	for got < b.N {
+		for ; sent < b.N && sent-got < 10_000; sent++ { // far below the high-water mark: nothing is dropped
+			pub.Publish(nil, wire.SeqFrame(int64(sent)), payload)
+		}
+		<-in.Ready()
+		for d, ok := in.Take(); ok; d, ok = in.Take() {
+			if d.Batch != nil {
+				got++
+				d.Batch.Release()
+			}
+		}
+	}
+	b.ReportMetric(float64(got)/b.Elapsed().Seconds(), "batches/s")
 }

@@ -46,6 +46,8 @@ func TestTokensBecomeChunks(t *testing.T) {
 			[]index.Chunk{chunkOf("l", index.Extra(nil).List(2).Text("image").Int(0), 1), chunkOf("l", index.Extra(nil).List(2).Text("image").Int(-1), 2)}, "salt"},
 		{"a text in a block with a parent", wire.Stored{Parent: parent, Tokens: []uint32{1}, BlockSize: 1, ExtraKeys: [][]any{{"image"}}},
 			[]index.Chunk{chunkOf("", index.Extra(nil).Text("image"), 1)}, ""},
+		{"a text beside a salt of its own", wire.Stored{Tokens: []uint32{1}, BlockSize: 1, CacheSalt: "salt", ExtraKeys: [][]any{{"image"}}},
+			[]index.Chunk{chunkOf("", index.Extra(nil).Text("image"), 1)}, "salt"},
 		{"prompt embeddings after the salt", wire.Stored{Tokens: []uint32{1}, BlockSize: 1, ExtraKeys: [][]any{{"salt", []byte("embeds")}}},
 			[]index.Chunk{chunkOf("", index.Extra(nil).Bytes([]byte("embeds")), 1)}, "salt"},
 	}
@@ -55,6 +57,9 @@ func TestTokensBecomeChunks(t *testing.T) {
 			c.event.Hashes[i] = wire.Hash(i + 1)
 		}
 		for _, d := range []wire.Dialect{wire.VLLMArray, wire.VLLMMap} {
+			if c.event.CacheSalt != "" && !d.MapEvent {
+				continue // arrays have no place for it
+			}
 			b := decode(t, index.SchemeTokens, d.Encode(wire.Batch{Events: []wire.Event{c.event}}))
 			if b.Untrusted() || len(b.Events) != 1 {
 				t.Errorf("%s, %s: %s", c.name, d.Name, told(b))

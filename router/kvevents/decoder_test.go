@@ -185,6 +185,9 @@ func TestATimeThatIsNoneLeavesItUnknown(t *testing.T) {
 			t.Errorf("ts %v: %s", ts, told(b))
 		}
 	}
+	if b := decode(t, index.SchemeSGLang, wire.SGLangArray.Encode(wire.Batch{TS: 1.9e-9})); b.Time != 2 {
+		t.Errorf("a time is not rounded: %d", b.Time)
+	}
 	p := msgp.AppendArrayHeader(nil, 2)
 	p = msgp.AppendArrayHeader(msgp.AppendInt64(p, 1_700_000_000), 0)
 	if b := decode(t, index.SchemeSGLang, p); b.Time != 1_700_000_000_000_000_000 || b.Untrusted() {

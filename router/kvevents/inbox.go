@@ -18,7 +18,38 @@ type Inbox struct {
 	ready  chan struct{}
 
 	mu    sync.Mutex // guards turns and every lane's contents
-	turns []*Lane    // lanes that hold something, next first
+	turns turns
+}
+
+// turns are the lanes that hold something, in the order they are served: a list through the lanes.
+type turns struct{ first, last *Lane }
+
+func (t *turns) append(l *Lane) {
+	if t.last == nil {
+		t.first, t.last = l, l
+		return
+	}
+	t.last.after = l
+	t.last = l
+}
+
+func (t *turns) pop() *Lane {
+	l := t.first
+	t.first, l.after = l.after, nil
+	if t.first == nil {
+		t.last = nil
+	}
+	return l
+}
+
+func (t *turns) remove(gone *Lane) {
+	all := *t
+	*t = turns{}
+	for all.first != nil {
+		if l := all.pop(); l != gone {
+			t.append(l)
+		}
+	}
 }
 
 // NewInbox gives an inbox whose batches count towards a budget.
@@ -36,16 +67,15 @@ func (i *Inbox) Ready() <-chan struct{} { return i.ready }
 func (i *Inbox) Take() (Delivery, bool) {
 	i.mu.Lock()
 	defer i.mu.Unlock()
-	if len(i.turns) == 0 {
+	if i.turns.first == nil {
 		return Delivery{}, false
 	}
-	l := i.turns[0]
-	i.turns = i.turns[1:]
+	l := i.turns.pop()
 	d := l.pop()
 	if l.held > 0 {
-		i.turns = append(i.turns, l)
+		i.turns.append(l)
 	}
-	if len(i.turns) > 0 {
+	if i.turns.first != nil {
 		i.signal()
 	}
 	return d, true
@@ -71,6 +101,7 @@ type Lane struct {
 	bytes  int64
 	stalls uint64
 	closed bool
+	after  *Lane // in the inbox's turns
 
 	room chan struct{} // has a value when the sender may look again
 	done chan struct{} // closed by Close
@@ -140,7 +171,7 @@ func (l *Lane) push(d Delivery) error {
 		l.bytes += d.Batch.charged
 	}
 	if l.held == 1 {
-		l.inbox.turns = append(l.inbox.turns, l)
+		l.inbox.turns.append(l)
 		l.inbox.signal()
 	}
 	return nil
@@ -184,12 +215,7 @@ func (l *Lane) Close() {
 			d.Batch.Release()
 		}
 	}
-	for n, other := range l.inbox.turns {
-		if other == l {
-			l.inbox.turns = append(l.inbox.turns[:n:n], l.inbox.turns[n+1:]...)
-			break
-		}
-	}
+	l.inbox.turns.remove(l)
 }
 
 // Held is what the lane holds now, and how often its sender had to wait.

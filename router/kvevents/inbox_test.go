@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"math/rand/v2"
+	"slices"
 	"testing"
 	"testing/synctest"
 
@@ -193,6 +194,29 @@ func TestOneRankThatBabblesDoesNotDelayTheOthers(t *testing.T) {
 		quiet.Close()
 		if d, ok := in.Take(); ok {
 			t.Errorf("a closed lane gave %+v", d)
+		}
+	})
+}
+
+func TestClosingALaneLeavesTheOthersTheirTurns(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		for gone := range 3 {
+			in := NewInbox(NewBudget(0))
+			var lanes []*Lane
+			for dp := range int32(3) {
+				l := in.Lane(index.Rank{DP: dp})
+				fill(t, l, Delivery{Kind: Opened}, Delivery{Kind: Closed})
+				lanes = append(lanes, l)
+			}
+			lanes[gone].Close()
+			fill(t, lanes[(gone+1)%3], Delivery{Kind: Opened})
+			var got []int32
+			for d, ok := in.Take(); ok; d, ok = in.Take() {
+				got = append(got, d.Rank.DP)
+			}
+			if len(got) != 5 || got[0] == got[1] || slices.Contains(got, int32(gone)) {
+				t.Errorf("without lane %d the turns are %v", gone, got)
+			}
 		}
 	})
 }

@@ -273,6 +273,31 @@ func TestARedialEndsItsEpochAtOnce(t *testing.T) {
 	})
 }
 
+// What the old connection has already brought to us counts as little as what it would still bring.
+func TestARedialDropsWhatWasReadAndNotYetDelivered(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRig(t)
+		defer r.stop()
+		r.publish(0)
+		for seq := range int64(2 * LaneBatches) { // the lane is full, the next ones wait in the connection's buffer
+			r.send(seq)
+		}
+		r.sub.Redial(1)
+		got := r.delivered()
+		for synctest.Wait(); ; synctest.Wait() {
+			more := r.delivered()
+			if len(more) == 0 {
+				break
+			}
+			got = append(got, more...)
+		}
+		// Opened, what the lane held, the one that was waiting for room, Closed.
+		if n := len(got); n != 1+LaneBatches-1+1+1 || got[n-1] != "closed 1" {
+			t.Errorf("%d deliveries, the last is %q", n, got[n-1])
+		}
+	})
+}
+
 // A consumer that asks for a redial as soon as it sees Opened gets one.
 func TestARedialMayBeAskedForAsSoonAsAnEpochOpens(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
