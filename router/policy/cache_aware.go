@@ -15,6 +15,7 @@ type cacheAware struct {
 	knobs       Knobs
 	directory   Directory
 	suspicions  Suspicions
+	now         func() time.Time
 	predictions *predictions
 	truths      truths
 	rosters     rosters
@@ -39,8 +40,8 @@ func newCacheAware(o Options) (Policy, error) {
 		o.Now = time.Now
 	}
 	p := &cacheAware{
-		knobs: knobs, directory: o.Directory, suspicions: o.Suspicions,
-		predictions: newPredictions(knobs.PredictTTL, o.Now),
+		knobs: knobs, directory: o.Directory, suspicions: o.Suspicions, now: o.Now,
+		predictions: newPredictions(knobs.PredictTTL, o.Now()),
 		scratch:     sync.Pool{New: func() any { return new(scores) }},
 	}
 	var err error
@@ -81,7 +82,7 @@ func (p *cacheAware) release(s *scores) {
 
 func (p *cacheAware) Sent(d Decision) {
 	if len(d.keys) > 0 {
-		p.predictions.sent(d.keys, d.depth, d.hash)
+		p.predictions.sent(d.keys, d.depth, d.hash, p.now())
 	}
 }
 
@@ -130,20 +131,20 @@ func (p *cacheAware) score(s *scores, r Request, candidates []*workers.Rank) {
 	s.roster = p.rosters.of(r.Model, p.directory.View(), candidates, &p.truths)
 	s.prompt = int64(min(max(0, r.PromptTokens), maxTokens))
 	s.match(r.Keys, p.knobs.tiers())
-	crowd := guard{pileUp: int64(p.knobs.PileUpTokens)}
+	crowd, now := guard{pileUp: int64(p.knobs.PileUpTokens)}, p.now()
 	for i, c := range candidates {
 		row := &s.rows[i]
-		row.load = c.Load()
-		crowd.add(row.load.QueuedPrefillTokens, row.load.Active)
+		row.load = c.LoadAt(now)
+		crowd.add(queued(row.load), row.load.Active)
 	}
 	if p.knobs.PredictTTL > 0 {
-		s.predict(p.predictions)
+		s.predict(p.predictions, now)
 	}
 	for i := range s.rows {
 		row := &s.rows[i]
 		s.weigh(i, p.knobs)
 		row.terms = p.knobs.cost(row.load, s.prompt, row.credit)
-		row.verdict = crowd.judge(row.load.QueuedPrefillTokens, row.load.Active)
+		row.verdict = crowd.judge(queued(row.load), row.load.Active)
 	}
 	s.choose(r.Key)
 }
@@ -180,8 +181,8 @@ func (s *scores) match(source KeySource, tiers index.Weights) {
 }
 
 // predict merges predicted credit in: for each depth that occurs, the ranks that were sent more from there on.
-func (s *scores) predict(p *predictions) {
-	now := p.clock()
+func (s *scores) predict(p *predictions, at time.Time) {
+	now := p.clock(at)
 	for catalog, keys := range s.keys {
 		words := (len(keys) + 63) / 64
 		if cap(s.levels) < words {

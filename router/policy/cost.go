@@ -18,10 +18,13 @@ type terms struct{ prefill, decode, requests int64 }
 
 func (t terms) total() int64 { return t.prefill + t.decode + t.requests }
 
+// queued is what the engine has yet to compute of the prompts sent to it, as far as anybody can tell.
+func queued(l workers.Load) int64 { return max(0, l.QueuedPrefillTokens-l.PrefilledTokens) }
+
 // cost gives what a prompt would cost on a rank with this load of whose blocks credit tokens are counted on.
 func (k Knobs) cost(l workers.Load, prompt, credit int64) terms {
 	return terms{
-		prefill:  int64(k.PrefillScalePercent) * max(0, l.QueuedPrefillTokens+prompt-credit),
+		prefill:  int64(k.PrefillScalePercent) * max(0, queued(l)+prompt-credit),
 		decode:   int64(k.DecodeWeightPercent) * l.DecodeTokens,
 		requests: percent * requestTokens * l.Active,
 	}

@@ -54,8 +54,10 @@ type RowSpace struct {
 
 // RowLoad is a rank's load.
 type RowLoad struct {
-	ActiveRequests      int64 `json:"activeRequests"`
+	ActiveRequests int64 `json:"activeRequests"`
+	// QueuedPrefillTokens are without PrefilledTokens, which the engine has computed by now, by estimate.
 	QueuedPrefillTokens int64 `json:"queuedPrefillTokens"`
+	PrefilledTokens     int64 `json:"prefilledTokens"`
 	DecodeTokens        int64 `json:"decodeTokens"`
 }
 
@@ -70,7 +72,7 @@ type RowCost struct {
 func rowOf(r *workers.Rank, l workers.Load) Row {
 	return Row{
 		Worker: r.Worker().Name(), DPRank: r.DP(),
-		Load: RowLoad{ActiveRequests: l.Active, QueuedPrefillTokens: l.QueuedPrefillTokens, DecodeTokens: l.DecodeTokens},
+		Load: RowLoad{ActiveRequests: l.Active, QueuedPrefillTokens: queued(l), PrefilledTokens: l.PrefilledTokens, DecodeTokens: l.DecodeTokens},
 	}
 }
 

@@ -62,7 +62,7 @@ type Options struct {
 	Suspicions Suspicions
 	// Registerer receives the metrics of cache_aware. Default: nobody scrapes them.
 	Registerer prometheus.Registerer
-	// Now is the clock of predicted credit. Default time.Now.
+	// Now is the clock of predicted credit and of estimated loads. Default time.Now.
 	Now func() time.Time
 	// Rand breaks ties and draws samples; nil is the runtime's own generator. A *rand.Rand is not
 	// safe for concurrent use; a test that wants a seed wraps one in a lock.

@@ -20,7 +20,6 @@ import (
 // again only lives longer. When the ring is full the oldest record goes.
 type predictions struct {
 	ttl    int64 // nanoseconds
-	now    func() time.Time
 	start  time.Time
 	shards [predictShards]predictShard
 }
@@ -52,15 +51,15 @@ type prediction struct {
 
 const none = -1
 
-func newPredictions(ttl time.Duration, now func() time.Time) *predictions {
-	p := &predictions{ttl: int64(ttl), now: now, start: now()}
+func newPredictions(ttl time.Duration, start time.Time) *predictions {
+	p := &predictions{ttl: int64(ttl), start: start}
 	for i := range p.shards {
 		p.shards[i].heads = map[index.Key]int32{}
 	}
 	return p
 }
 
-func (p *predictions) clock() int64 { return int64(p.now().Sub(p.start)) }
+func (p *predictions) clock(t time.Time) int64 { return int64(t.Sub(p.start)) }
 
 func (p *predictions) shard(keys []index.Key, level int) *predictShard {
 	first := uint64(keys[level&^(predictGroup-1)])
@@ -68,11 +67,11 @@ func (p *predictions) shard(keys []index.Key, level int) *predictShard {
 }
 
 // sent records that a rank was sent keys of which its index holds the first depth.
-func (p *predictions) sent(keys []index.Key, depth int, rank uint64) {
+func (p *predictions) sent(keys []index.Key, depth int, rank uint64, at time.Time) {
 	if p.ttl == 0 {
 		return
 	}
-	now := p.clock()
+	now := p.clock(at)
 	for depth < len(keys) {
 		end := min(len(keys), (depth|(predictGroup-1))+1)
 		s := p.shard(keys, depth)
