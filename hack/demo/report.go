@@ -87,6 +87,7 @@ func (d *demo) report() {
 	for _, line := range d.table.lines() {
 		d.screen.line("  %s", line)
 	}
+	d.screen.line("\n  A connection stays with the router it was opened to; each router spreads its requests over all engines.")
 	d.screen.line("\nWhat they cost:\n")
 	summary := *d.replayed
 	summary.Probe = d.probed
