@@ -42,7 +42,7 @@ func (b *Batch) last() Event {
 func (s *Stored) continuedBy(next *Stored) bool {
 	return next.HasParent && next.Parent == s.Hashes[len(s.Hashes)-1] && next.Form == s.Form &&
 		len(s.Hashes)+len(next.Hashes) <= maxEventHashes &&
-		(len(s.Chunks) > 0) == (len(next.Chunks) > 0) && (s.Tokens > 0) == (next.Tokens > 0) && !s.Set() &&
+		(s.Tokens > 0) == (next.Tokens > 0) && !s.Set() && // and so both have chunks, or neither
 		s.BlockSize == next.BlockSize && s.Medium == next.Medium &&
 		s.Group == next.Group && s.GroupKind == next.GroupKind && s.Window == next.Window &&
 		s.LoRA == next.LoRA && s.CacheSalt == next.CacheSalt

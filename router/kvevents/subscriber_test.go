@@ -279,9 +279,13 @@ func TestARedialDropsWhatWasReadAndNotYetDelivered(t *testing.T) {
 		r := newRig(t)
 		defer r.stop()
 		r.publish(0)
-		for seq := range int64(2 * LaneBatches) { // the lane is full, the next ones wait in the connection's buffer
+		for seq := range int64(LaneBatches - 1) { // with Opened, the lane is full
 			r.send(seq)
 		}
+		for seq := range int64(10) { // in one write: the first waits for room, the others in the connection's buffer
+			r.pub.Publish(nil, wire.SeqFrame(LaneBatches+seq), wire.SGLangArray.Encode(wire.Batch{}))
+		}
+		synctest.Wait()
 		r.sub.Redial(1)
 		got := r.delivered()
 		for synctest.Wait(); ; synctest.Wait() {
