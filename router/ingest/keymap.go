@@ -24,6 +24,8 @@ const (
 	// A segment grows from 7/8 full on, and shrinks below a quarter.
 	keyLoadNum, keyLoadDen = 7, 8
 	minKeySlots            = 8
+	// staggerSlots spreads the segments' first sizes over one step of growth and more.
+	staggerSlots = 16
 )
 
 type keySegment struct {
@@ -35,6 +37,12 @@ type keySegment struct {
 type keySlot struct{ hash, key uint64 }
 
 func newKeyMap(random func() uint64) *keyMap { return &keyMap{a: random(), b: random() | 1} }
+
+// stagger has the segments grow at different moments, though they fill at one pace.
+func (m *keyMap) stagger(s *keySegment, sum uint64) {
+	number := int(sum >> (64 - keySegmentBits))
+	m.resize(s, staggerSlots*number/keySegments)
+}
 
 func (m *keyMap) sum(hash uint64) uint64 {
 	hi, lo := bits.Mul64(hash^m.a, m.b)
@@ -51,7 +59,7 @@ func (m *keyMap) find(hash uint64) (s *keySegment, at int, ok bool) {
 	sum := m.sum(hash)
 	s = &m.segs[sum>>(64-keySegmentBits)]
 	if len(s.slots) == 0 {
-		return s, 0, false
+		m.stagger(s, sum)
 	}
 	for at = s.home(sum); s.copies[at] != 0; {
 		if s.slots[at].hash == hash {
@@ -84,7 +92,7 @@ func (m *keyMap) add(hash uint64, k index.Key, t index.Tier) (same bool) {
 		return true
 	}
 	if (s.n+1)*keyLoadDen > len(s.slots)*keyLoadNum {
-		m.resize(s)
+		m.resize(s, 0)
 		s, at, _ = m.find(hash)
 	}
 	s.slots[at], s.copies[at] = keySlot{hash, uint64(k)}, copies(0).more(t)
@@ -127,15 +135,15 @@ func (m *keyMap) vacate(s *keySegment, at int) {
 	s.copies[at] = 0
 	s.n--
 	m.n--
-	if len(s.slots) > minKeySlots && s.n*4 < len(s.slots) {
-		m.resize(s)
+	if len(s.slots) > 4*minKeySlots && s.n*4 < len(s.slots) {
+		m.resize(s, 0)
 	}
 }
 
-// resize gives a segment room for a quarter more than it has.
-func (m *keyMap) resize(s *keySegment) {
+// resize gives a segment room for a quarter more than it has, and for so many slots beside.
+func (m *keyMap) resize(s *keySegment, beside int) {
 	old := *s
-	n := minKeySlots + (s.n+1)*keyLoadDen*5/(keyLoadNum*4)
+	n := minKeySlots + (s.n+1)*keyLoadDen*5/(keyLoadNum*4) + beside
 	*s = keySegment{slots: make([]keySlot, n), copies: make([]copies, n), n: old.n}
 	for i, c := range old.copies {
 		if c == 0 {

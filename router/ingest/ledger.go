@@ -135,7 +135,6 @@ func (l *ledger) apply(now time.Time, b *kvevents.Batch) {
 		l.wanting = true
 		return
 	}
-	l.suspect.begin(now, l.holder.Stores, l.holder.Contradictions)
 	if l.groups.learn(b) {
 		l.emptyIndex() // what was stored of windows stands for less than the groups that came
 		l.begin()
@@ -143,9 +142,10 @@ func (l *ledger) apply(now time.Time, b *kvevents.Batch) {
 		l.wanting = true
 	}
 	for _, e := range b.Events {
-		if l.holder == nil {
+		if !l.open() {
 			break // a clear that found no id
 		}
+		l.suspect.begin(now, l.holder.Stores, l.holder.Contradictions)
 		switch e := e.(type) {
 		case *kvevents.Stored:
 			l.counts.Stored += uint64(1 + e.Joined)

@@ -24,8 +24,8 @@ func (r *pumped) status() *Status {
 	s, l := r.state, r.ledger
 	st := &Status{
 		State: s.state, Connected: s.epoch != 0, Cursor: s.cursor, DigestVersion: index.DigestVersion,
-		Trust:  Trust{Untrusted: s.cursor.Proof == Untrusted, Suspect: l.suspect.is, UpperBound: l.groups.upperBound()},
-		Held:   len(s.held.list), HeldBytes: s.held.bytes,
+		Trust: Trust{Untrusted: s.cursor.Proof == Untrusted, Suspect: l.suspect.is, UpperBound: l.groups.upperBound()},
+		Held:  len(s.held.list), HeldBytes: s.held.bytes,
 		Tally:  s.tally,
 		Counts: l.counts, Contradictions: l.contradictions,
 	}

@@ -111,6 +111,10 @@ func (s *rankState) askContinuity() {
 // its place, or none although the answer is complete, is another process. An answer that begins above the cursor, or
 // breaks off before it begins, says nothing. A start that has said the contrary does not count against the stream itself.
 func (s *rankState) continuityAnswer(r *kvevents.ReplayResult) {
+	for len(r.Batches) > 0 && r.Batches[0].Seq < s.cursor.Seq { // more than was asked for
+		s.discard(r.Batches[0].Batch)
+		r.Batches = r.Batches[1:]
+	}
 	switch {
 	case len(r.Batches) == 0 && r.Ending == kvevents.Complete:
 		s.restartHeld(HowReplay)

@@ -268,11 +268,14 @@ func (st *story) leaves(b *kvevents.Batch) string {
 // accounted checks that every batch that did not leave is held.
 func (st *story) accounted() {
 	st.t.Helper()
+	held := map[*kvevents.Batch]bool{}
 	for _, b := range st.s.held.list {
-		delete(st.in, b)
+		held[b] = true
 	}
-	if len(st.in) > 0 {
-		st.t.Errorf("batches %v neither left nor are held", st.in)
+	for b, name := range st.in {
+		if !held[b] {
+			st.t.Errorf("%s: batch %s neither left nor is held", st.line, name)
+		}
 	}
 }
 

@@ -19,6 +19,9 @@ func (s *suspicion) begin(now time.Time, stores, contradictions uint64) {
 
 // judge takes the counters as they are now.
 func (s *suspicion) judge(stores, contradictions uint64) {
+	if s.since.IsZero() { // the rank began anew a moment ago
+		return
+	}
 	wrong := contradictions - s.contradictions
 	if wrong > suspectLeast && wrong*suspectShare > stores-s.stores {
 		s.is = true

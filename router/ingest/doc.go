@@ -1,0 +1,79 @@
+// Package ingest is the pump: it applies what engines say of their caches to the prefix indexes, and knows for every rank
+// how far that may be believed.
+//
+// Its one invariant: what a rank is said to hold, and its cursor, are those of one stream of one life of its engine, up to
+// the cursor's batch; where that is not certain the rank says so (untrusted, partial, suspect). Wrong is worse than cold:
+// what may be of another life is dropped.
+//
+// # Who writes
+//
+// One goroutine, Pump.Run, is the writer of every index and of every rank's state. Subscriptions put deliveries into its
+// inbox, goroutines of its own bring answers of engines, others send control messages. A rank's state is plain
+// (rankState): it takes one message at a time with the present time and gives effects, which the pump performs in order.
+// Readers see an immutable View of ranks and indexes, and for each rank a Status, replaced as a whole when the pump has
+// taken what there was: cursor, digest, counts and trust of one moment at the end of one batch.
+//
+//	subscriptions ─ inbox ──> Pump.Run: step, perform ──> ledger ──> index
+//	engines ─ answers ─────>      │
+//	Feed ─ control ────────>      └─> Status, View ──> policy, metrics, /internal/bootstrap
+//
+// Feed is who subscribes: it follows the list of workers, asks each for its event settings, registers its ranks and keeps
+// a subscription for each. A worker that is not ready keeps all that; one that is not listed any more is forgotten.
+//
+// # States of a rank
+//
+//	state      means                                            connection
+//	unknown    not registered                                   none
+//	pending    nothing of the stream is applied; a replay from   none, or one whose batches are held while asking
+//	           0 is being asked if the engine repeats
+//	following  batches are applied as they come                 stands
+//	proving    serves what it has; the connection was lost or   none, or one whose batches are held while asking
+//	           renewed, and whether the stream goes on is asked
+//	forgotten  over                                             none
+//
+// Grafts of sibling snapshots will end pending too; nothing else changes for them.
+//
+//	message            pending                  following                 proving
+//	opened(epoch)      ask start, ask from 0    (lost, then as proving)   ask start, ask from cursor; 10 s
+//	closed(epoch)      drop held                proving                   drop held
+//	batch, next        held if asking, else     apply                     held
+//	                   following: origin if it
+//	                   is 0, else partial
+//	batch, gap         "                        apply, untrusted          held
+//	batch, duplicate   discard                  discard                   discard
+//	batch, restart     restart                  restart                   restart
+//	batch, stale       held                     redial, proving           redial
+//	END_SEQ            drop held                restart                   restart
+//	replay from 0      following: origin, if it
+//	                   is proven (H7); else
+//	                   with what is held
+//	replay from cursor                                                    same batch: apply what was missed, following
+//	                                                                      other or none: restart
+//	                                                                      above, torn: says nothing
+//	start, agreeing    bound                    bound, label the cursor   same as cursor's: following
+//	                                                                      other: restart
+//	start, differing   redial                   redial, proving           restart, redial
+//	deadline           with what is held        -                         following, untrusted
+//	relocated          drop held                restart                   restart
+//	forget             forgotten                forgotten                 forgotten
+//
+// A restart clears the rank before anything else is applied and leaves it pending; a batch of the new life that showed it
+// is kept. A batch's place (next, gap, duplicate, restart, stale) is Cursor.place. Messages of an epoch that is not the
+// present one, and answers to questions that are closed, are dropped. testdata/table.golden has every pair.
+//
+// # Continuity
+//
+// Nothing is assumed after a reconnect (peer-bootstrap B5): a first batch above the cursor may be of a process that has
+// already passed it. The engine is asked to repeat the cursor's batch, and for its start, which counts only if it was the
+// same before the connection was opened and after (H2). The first to answer decides. When the start answers first, the
+// replay is still awaited for what was missed (H9), unless the next batch shows that nothing was; should it contradict the
+// start, it wins, for it speaks of the stream itself.
+//
+// What this cannot see: a tail of batches that the publisher dropped for everybody before it fell silent.
+//
+// # Trust
+//
+// Untrusted is a rank over whose gap, unknown event or unproven reconnect was applied. It ends with AllBlocksCleared, a
+// restart or a replay from 0. Its blocks count as far as they are contiguous, and a policy discounts them. Suspect is one
+// whose stores contradict what is known beyond one in a thousand.
+package ingest
