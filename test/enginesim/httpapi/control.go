@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/routerfleet/routerfleet/test/enginesim"
+	"github.com/routerfleet/routerfleet/test/enginesim/publish"
 )
 
 // ControlState is the answer of GET /control/state.
@@ -49,9 +50,9 @@ func (s *Server) controlState(w http.ResponseWriter, r *http.Request) {
 		asAPIError(err).write(w)
 		return
 	}
-	active, hits := s.faults.list()
+	active, hits := s.listFaults()
 	state := ControlState{
-		Name: s.opts.Name, Model: s.opts.Model, Engine: s.opts.Dialect, StartedAt: s.started, Draining: s.draining.Load(),
+		Name: s.opts.Name, Model: s.opts.Model, Engine: s.opts.Dialect, StartedAt: s.startedAt(), Draining: s.draining.Load(),
 		Ranks: ranks, Outcomes: s.recorder.counts(), Faults: active, Hits: hits,
 	}
 	for _, rank := range ranks {
@@ -81,7 +82,7 @@ func (s *Server) controlForget(w http.ResponseWriter, _ *http.Request) {
 }
 
 func (s *Server) controlFaults(w http.ResponseWriter, _ *http.Request) {
-	active, hits := s.faults.list()
+	active, hits := s.listFaults()
 	writeJSON(w, http.StatusOK, mustJSON(ControlFaults{Active: active, Hits: hits, Known: catalogue}))
 }
 
@@ -114,7 +115,12 @@ func decodeFault(w http.ResponseWriter, r *http.Request) (Fault, *apiError) {
 
 // switchOn makes a fault take effect; actions do it here and now.
 func (s *Server) switchOn(r *http.Request, f Fault) *apiError {
+	if f.ofEvents() || f.Name == FaultBabble {
+		return s.setEventFault(f)
+	}
 	switch f.Name {
+	case FaultRestart:
+		return s.restart(r, f)
 	case FaultClearCache:
 		if refusal := s.clearCache(r); refusal != nil {
 			return refusal
@@ -148,6 +154,9 @@ const crashGrace = 20 * time.Millisecond
 
 // switchOff undoes what a fault changed outside the fault set.
 func (s *Server) switchOff(r *http.Request, name FaultName) *apiError {
+	if s.opts.Events != nil {
+		s.opts.Events.Remove(publish.FaultName(name))
+	}
 	if name != FaultSlowTokens {
 		return nil
 	}
@@ -163,7 +172,7 @@ func (s *Server) controlRemoveFault(w http.ResponseWriter, r *http.Request) {
 		badRequest("name", "unknown fault %q; the faults are: %s", name, faultNames()).write(w)
 		return
 	}
-	if s.faults.remove(name) {
+	if s.faults.remove(name) || (Fault{Name: name}).ofEvents() {
 		if refusal := s.switchOff(r, name); refusal != nil {
 			refusal.write(w)
 			return
@@ -178,5 +187,8 @@ func (s *Server) controlRemoveFaults(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	s.faults.removeAll()
+	if s.opts.Events != nil {
+		s.opts.Events.RemoveAll()
+	}
 	s.controlFaults(w, r)
 }

@@ -5,12 +5,15 @@ import (
 	"slices"
 	"strings"
 	"time"
+
+	"github.com/routerfleet/routerfleet/test/enginesim/publish"
 )
 
 // FaultName is one of a closed set; catalogue lists them all.
 type FaultName string
 
-// The faults. What each does and which parameters it takes is in catalogue.
+// The faults. What each does and which parameters it takes is in catalogue; those
+// of published events have their names in package publish.
 const (
 	FaultHealthFail     FaultName = "health_fail"
 	FaultReadyFail      FaultName = "ready_fail"
@@ -29,6 +32,8 @@ const (
 	FaultSlowTokens     FaultName = "slow_tokens"
 	FaultClearCache     FaultName = "clear_cache"
 	FaultCrash          FaultName = "crash"
+	FaultRestart        FaultName = "restart"
+	FaultBabble         FaultName = "kv_babble"
 )
 
 // Scope says where a fault takes effect and for how long.
@@ -38,6 +43,7 @@ type Scope string
 const (
 	ScopeStanding Scope = "standing" // until it is deleted
 	ScopeRequest  Scope = "request"  // on generation requests: the next "requests" of them, or until deleted
+	ScopeBatch    Scope = "batch"    // on published batches: the next "batches" of them, or until deleted
 	ScopeAction   Scope = "action"   // once, at once
 )
 
@@ -57,6 +63,13 @@ type Fault struct {
 	Comments          bool      `json:"comments,omitempty"`
 	LengthDelta       int       `json:"length_delta,omitempty"`
 	ExitCode          int       `json:"exit_code,omitempty"`
+
+	// Of restart.
+	Seq    int64 `json:"seq,omitempty"`     // where events begin
+	EndSeq bool  `json:"end_seq,omitempty"` // the old life says goodbye
+	Cut    bool  `json:"cut,omitempty"`     // event connections end
+
+	publish.Params // of published events
 }
 
 // FaultDoc describes one fault of the set.
@@ -68,7 +81,10 @@ type FaultDoc struct {
 }
 
 // catalogue is the closed set. README.md holds the same table, checked by a test.
-var catalogue = []FaultDoc{
+var catalogue = append(requestCatalogue, eventCatalogue...)
+
+// requestCatalogue is the part that this package carries out.
+var requestCatalogue = []FaultDoc{
 	{FaultHealthFail, ScopeStanding, nil, "GET /health answers 503"},
 	{FaultReadyFail, ScopeStanding, nil, "GET /ready answers 503"},
 	{FaultHangServerInfo, ScopeStanding, []string{"delay_ms"}, "GET /server_info waits delay_ms, or until the client leaves"},
@@ -86,6 +102,7 @@ var catalogue = []FaultDoc{
 	{FaultSlowTokens, ScopeStanding, []string{"factor"}, "tokens take factor times as long"},
 	{FaultClearCache, ScopeAction, nil, "empties the cache of every rank; 409 while a request runs"},
 	{FaultCrash, ScopeAction, []string{"delay_ms", "exit_code"}, "ends the process after delay_ms with exit_code, without goodbye"},
+	{FaultRestart, ScopeAction, []string{"seq", "end_seq", "cut"}, "restarts in place: answers break off, caches empty, start time new, events from seq on, after END_SEQ with end_seq; with cut event connections end"},
 }
 
 func faultNames() string {
@@ -117,11 +134,11 @@ type param struct {
 }
 
 func (f Fault) params() []param {
-	return []param{
+	return append(f.eventParams(), []param{
 		{"requests", f.Requests != 0, f.Requests >= 0 && f.Requests <= maxFaultRequests, fmt.Sprintf("0 (until deleted) to %d", maxFaultRequests), false},
 		{"status", f.Status != 0, f.Status >= 400 && f.Status <= 599, "400 to 599", true},
 		{"retry_after_seconds", f.RetryAfterSeconds != 0, f.RetryAfterSeconds >= 0 && f.RetryAfterSeconds <= 3600, "0 (no header) to 3600", false},
-		{"delay_ms", f.DelayMillis != 0, f.DelayMillis >= 0 && f.delay() <= maxFaultDelay, fmt.Sprintf("0 to %d", maxFaultDelay.Milliseconds()), f.Name == FaultDelayHeaders},
+		{"delay_ms", f.DelayMillis != 0, f.DelayMillis >= 0 && f.delay() <= maxFaultDelay, fmt.Sprintf("0 to %d", maxFaultDelay.Milliseconds()), f.Name == FaultDelayHeaders || f.Name == FaultName(publish.ReplaySlow)},
 		{"after_chunks", f.AfterChunks != 0, f.AfterChunks >= 0 && f.AfterChunks <= maxFaultChunks, fmt.Sprintf("0 to %d", maxFaultChunks), false},
 		{"factor", f.Factor != 0, f.Factor > 0 && f.Factor <= maxPaceFactor, fmt.Sprintf("above 0, to %d", maxPaceFactor), true},
 		{"model", f.Model != "", len(f.Model) <= maxServedName, fmt.Sprintf("1 to %d bytes", maxServedName), true},
@@ -130,8 +147,10 @@ func (f Fault) params() []param {
 		{"comments", f.Comments, true, "", false},
 		{"length_delta", f.LengthDelta != 0, f.LengthDelta >= -40 && f.LengthDelta <= maxRecordedBody, fmt.Sprintf("-40 to %d and not 0", maxRecordedBody), true},
 		{"exit_code", f.ExitCode != 0, f.ExitCode >= 0 && f.ExitCode <= 255, "0 to 255", false},
-	}
+	}...)
 }
+
+func rangeText(least, most int) string { return fmt.Sprintf("%d to %d", least, most) }
 
 // validate checks a fault from outside against the catalogue.
 func (f Fault) validate() *apiError {

@@ -20,7 +20,7 @@ const (
 	stream = `{"prompt":"hello","max_tokens":6,"stream":true}`
 )
 
-// faultTests holds the proof of each fault; a fault without one fails
+// faultTests holds the proof of each fault of this package; a fault without one fails
 // TestEveryFaultDoesWhatItSays.
 var faultTests = map[FaultName]func(*testing.T){
 	FaultHealthFail: func(t *testing.T) { testProbeFault(t, FaultHealthFail, "/health", "/ready") },
@@ -224,10 +224,12 @@ var faultTests = map[FaultName]func(*testing.T){
 			}
 		})
 	},
+
+	FaultRestart: testRestart,
 }
 
 func TestEveryFaultDoesWhatItSays(t *testing.T) {
-	for _, doc := range catalogue {
+	for _, doc := range requestCatalogue {
 		t.Run(string(doc.Name), func(t *testing.T) {
 			test, there := faultTests[doc.Name]
 			if !there {
@@ -236,8 +238,8 @@ func TestEveryFaultDoesWhatItSays(t *testing.T) {
 			test(t)
 		})
 	}
-	if len(faultTests) != len(catalogue) {
-		t.Errorf("%d tests for %d faults", len(faultTests), len(catalogue))
+	if len(faultTests) != len(requestCatalogue) {
+		t.Errorf("%d tests for %d faults", len(faultTests), len(requestCatalogue))
 	}
 }
 

@@ -44,12 +44,12 @@ func (s *Server) models(w http.ResponseWriter, _ *http.Request) {
 	name := s.servedModel()
 	writeJSON(w, http.StatusOK, mustJSON(map[string]any{
 		"object": "list",
-		"data":   []model{{ID: name, Object: "model", Created: s.started.Unix(), OwnedBy: string(s.opts.Dialect), Root: name, MaxModelLen: s.opts.MaxModelLen}},
+		"data":   []model{{ID: name, Object: "model", Created: s.startedAt().Unix(), OwnedBy: string(s.opts.Dialect), Root: name, MaxModelLen: s.opts.MaxModelLen}},
 	}))
 }
 
 // serverInfo has the members of SGLang's /server_info that describe the server.
-// The kv_events block is absent, as it is when an engine publishes none.
+// The kv_events block is absent when the engine publishes none.
 func (s *Server) serverInfo(w http.ResponseWriter, r *http.Request) {
 	if f, on := s.faults.standing(FaultHangServerInfo); on {
 		if wait(r.Context(), f.delay()) != nil {
@@ -57,7 +57,7 @@ func (s *Server) serverInfo(w http.ResponseWriter, r *http.Request) {
 		}
 	}
 	name, engine := s.servedModel(), s.opts.Engine.Options()
-	writeJSON(w, http.StatusOK, mustJSON(map[string]any{
+	info := map[string]any{
 		"model_path":            name,
 		"served_model_name":     name,
 		"tokenizer_path":        name,
@@ -69,14 +69,28 @@ func (s *Server) serverInfo(w http.ResponseWriter, r *http.Request) {
 		"max_queued_requests":   engine.MaxQueued,
 		"context_length":        s.opts.MaxModelLen,
 		"disaggregation_mode":   "null",
-		"speculative_algorithm": nil,
+		"speculative_algorithm": speculation(engine.Bigram),
 		"disable_radix_cache":   false,
 		"enable_dp_attention":   engine.DPSize > 1,
-		"start_time":            float64(s.started.UnixMicro()) / 1e6, // unix seconds: the process's identity
+		"start_time":            float64(s.started.Load()) / 1e6, // unix seconds: the process's identity
 		"status":                "ready",
 		"version":               "enginesim-" + version.Version,
 		"routerfleet_engine":    s.opts.Name,
-	}))
+	}
+	if s.opts.Events != nil {
+		if advertised := s.opts.Events.Advertised(); advertised != nil {
+			info["kv_events"] = advertised
+		}
+	}
+	writeJSON(w, http.StatusOK, mustJSON(info))
+}
+
+// speculation is what makes routers hash pairs of tokens.
+func speculation(bigram bool) any {
+	if bigram {
+		return "EAGLE"
+	}
+	return nil
 }
 
 // tokenize takes a text (prompt) or a chat (messages).

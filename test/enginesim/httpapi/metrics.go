@@ -6,7 +6,6 @@ import (
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
-	"github.com/prometheus/client_golang/prometheus/collectors"
 
 	"github.com/routerfleet/routerfleet/test/enginesim"
 )
@@ -30,8 +29,11 @@ type engineCollector struct {
 
 func (s *Server) collectors() []prometheus.Collector {
 	return []prometheus.Collector{
-		// process_start_time_seconds tells one life of the process from the next.
-		collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}),
+		// Tells one life of the process from the next, those of fault restart
+		// included: that is why it is not client_golang's own.
+		prometheus.NewGaugeFunc(prometheus.GaugeOpts{
+			Name: "process_start_time_seconds", Help: "Start time of the process since unix epoch in seconds.",
+		}, func() float64 { return float64(s.started.Load()) / 1e6 }),
 		&engineCollector{engine: s.opts.Engine, model: s.opts.Model, series: seriesOf(s.opts.Dialect)},
 		&outcomeCollector{recorder: s.recorder, desc: prometheus.NewDesc(
 			"enginesim_requests", "Generation requests by how they ended; running ones included.", []string{"outcome"}, nil)},

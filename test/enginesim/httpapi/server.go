@@ -13,6 +13,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 
 	"github.com/routerfleet/routerfleet/test/enginesim"
+	"github.com/routerfleet/routerfleet/test/enginesim/publish"
 )
 
 // Dialect is the engine that the double looks like.
@@ -34,6 +35,10 @@ type Options struct {
 	MaxModelLen int               // tokens of prompt and answer; default 131,072, never more than the cache holds
 	APIKey      string            // when set, /v1 and /generate want it as a bearer token
 
+	// Events is what the engine publishes, for /server_info and faults; the engine
+	// has it for its observer. Default nil: nothing.
+	Events *publish.Publisher
+
 	Now  func() time.Time // default time.Now
 	Exit func(code int)   // what the crash fault calls; default: the fault is refused
 	Log  *slog.Logger     // default: nothing is logged
@@ -43,7 +48,7 @@ type Options struct {
 // http.Server, whose requests' contexts must end when clients leave.
 type Server struct {
 	opts     Options
-	started  time.Time
+	started  atomic.Int64 // of the present life, in microseconds since the Unix epoch
 	faults   *faultSet
 	recorder *recorder
 	draining atomic.Bool
@@ -71,10 +76,14 @@ func New(opts Options) (*Server, error) {
 		return nil, fmt.Errorf("configure the engine double's server: %w", err)
 	}
 	opts.MaxModelLen = min(opts.MaxModelLen, opts.Engine.MaxTokens())
-	s := &Server{opts: opts, started: opts.Now(), faults: newFaultSet(), recorder: newRecorder()}
+	s := &Server{opts: opts, faults: newFaultSet(), recorder: newRecorder()}
+	s.started.Store(opts.Now().UnixMicro())
 	s.mux = s.routes()
 	return s, nil
 }
+
+// startedAt is when the present life began: the process's identity.
+func (s *Server) startedAt() time.Time { return time.UnixMicro(s.started.Load()) }
 
 func (o Options) validate() error {
 	var errs []error
@@ -86,6 +95,9 @@ func (o Options) validate() error {
 	}
 	if o.Dialect != SGLang && o.Dialect != VLLM {
 		errs = append(errs, fmt.Errorf("Dialect: %q, want %s or %s", o.Dialect, SGLang, VLLM))
+	}
+	if o.Events != nil && o.Events.Options().Dialect.IsVLLM() != (o.Dialect == VLLM) {
+		errs = append(errs, fmt.Errorf("Events: dialect %s of an engine that looks like %s", o.Events.Options().Dialect, o.Dialect))
 	}
 	if o.MaxModelLen < 1 {
 		errs = append(errs, fmt.Errorf("MaxModelLen: %d, want at least 1", o.MaxModelLen))

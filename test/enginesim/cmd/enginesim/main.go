@@ -39,6 +39,8 @@ type flags struct {
 	MaxQueued              int     `help:"Sequences of one rank that may wait; more are answered 503." default:"4096"`
 	MaxModelLen            int     `help:"Most tokens of prompt and answer together." default:"131072"`
 
+	eventFlags
+
 	DrainSecs     float64          `help:"After SIGTERM, seconds until unfinished answers are broken off." default:"20"`
 	LingerSecs    float64          `help:"After SIGTERM, seconds to keep accepting connections while not ready." default:"0"`
 	KeepAliveSecs float64          `help:"Seconds after which an idle connection is closed." default:"75"`
@@ -48,7 +50,7 @@ type flags struct {
 
 func main() {
 	var f flags
-	kong.Parse(&f, kong.Name("enginesim"), kong.Vars{"version": version.Version},
+	kong.Parse(&f, kong.Name("enginesim"), kong.Vars{"version": version.Version, "dialects": dialects()},
 		kong.Description("An LLM engine double: OpenAI-style HTTP, a prefix cache, timing and faults, no model."))
 	signals := make(chan os.Signal, 2)
 	signal.Notify(signals, syscall.SIGTERM, syscall.SIGINT)
@@ -61,14 +63,18 @@ func main() {
 // run serves until a signal has come and everything has ended.
 func run(f flags, signals <-chan os.Signal) error {
 	log := newLogger(f.LogLevel)
-	engine, err := enginesim.New(f.engineOptions())
+	engine, events, err := f.newEngine(log)
 	if err != nil {
 		return err
 	}
-	api, err := httpapi.New(httpapi.Options{
+	options := httpapi.Options{
 		Engine: engine, Model: f.Model, Dialect: httpapi.Dialect(f.Engine), Name: f.Name,
 		MaxModelLen: f.MaxModelLen, APIKey: f.APIKey, Exit: os.Exit, Log: log,
-	})
+	}
+	if events != nil {
+		options.Events = events.Publisher()
+	}
+	api, err := httpapi.New(options)
 	if err != nil {
 		return err
 	}
@@ -82,6 +88,13 @@ func run(f flags, signals <-chan os.Signal) error {
 	defer stop()
 	var ranks sync.WaitGroup
 	ranks.Go(func() { _ = engine.Run(ctx) }) // only ever ends with ctx
+	if events != nil {
+		ranks.Go(func() {
+			if err := events.Run(ctx, engine); ctx.Err() == nil {
+				log.Error("events are published no more", "error", err)
+			}
+		})
+	}
 	err = serve(httpapi.NewHTTPServer(api.Handler(), seconds(f.KeepAliveSecs)), listener, shutdown{
 		api: api, signals: signals, linger: seconds(f.LingerSecs), drain: seconds(f.DrainSecs), stopEngine: stop, log: log,
 	})
@@ -111,7 +124,7 @@ func (f flags) engineOptions() enginesim.Options {
 		DPSize: f.DPSize, Blocks: f.Blocks, PageSize: f.PageSize,
 		PrefillTokensPerSecond: f.PrefillTokensPerSecond,
 		TokenInterval:          time.Duration(f.MSPerToken * float64(time.Millisecond)),
-		MaxRunning:             f.MaxRunning, MaxQueued: f.MaxQueued,
+		MaxRunning:             f.MaxRunning, MaxQueued: f.MaxQueued, Bigram: f.Bigram,
 	}
 }
 
