@@ -25,5 +25,6 @@
 // the budget back; batches that are held keep their share.
 //
 // Per rank a consumer sees, in this order and for growing epochs: Opened, Arrived or Reset any number of times, Closed.
-// After Redial(epoch) nothing of that epoch arrives any more but its Closed.
+// After Redial(epoch) nothing of that epoch is put into the lane any more but its Closed. At shutdown the last Closed may
+// be missing.
 package kvevents
