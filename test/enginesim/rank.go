@@ -57,7 +57,7 @@ func (r *rank) step(now time.Time, m message) []effect {
 		r.changes = nil
 	}
 	if m, ok := m.(restart); ok {
-		r.effects = append(r.effects, restarted{m.reply}) // last: whoever waits for it finds all of it done
+		r.effects = append(r.effects, restarted(m)) // last: whoever waits for it finds all of it done
 	}
 	return r.effects
 }

@@ -19,11 +19,12 @@ type ControlState struct {
 	StartedAt time.Time             `json:"started_at"`
 	Draining  bool                  `json:"draining"`
 	Ranks     []enginesim.RankState `json:"ranks"`
-	Totals    enginesim.Totals      `json:"totals"`   // over the ranks
-	Running   int                   `json:"running"`  // over the ranks
-	Queued    int                   `json:"queued"`   // over the ranks
-	Outcomes  map[Outcome]int64     `json:"outcomes"` // of requests
-	Faults    []Fault               `json:"faults"`   // active ones
+	Totals    enginesim.Totals      `json:"totals"`              // over the ranks
+	Running   int                   `json:"running"`             // over the ranks
+	Queued    int                   `json:"queued"`              // over the ranks
+	NextSeqs  []int64               `json:"next_seqs,omitempty"` // of events, by rank
+	Outcomes  map[Outcome]int64     `json:"outcomes"`            // of requests
+	Faults    []Fault               `json:"faults"`              // active ones
 	Hits      map[FaultName]int64   `json:"fault_hits"`
 }
 
@@ -54,6 +55,11 @@ func (s *Server) controlState(w http.ResponseWriter, r *http.Request) {
 	state := ControlState{
 		Name: s.opts.Name, Model: s.opts.Model, Engine: s.opts.Dialect, StartedAt: s.startedAt(), Draining: s.draining.Load(),
 		Ranks: ranks, Outcomes: s.recorder.counts(), Faults: active, Hits: hits,
+	}
+	if s.opts.Events != nil {
+		for rank := range s.opts.Events.Options().DPSize {
+			state.NextSeqs = append(state.NextSeqs, s.opts.Events.NextSeq(rank))
+		}
 	}
 	for _, rank := range ranks {
 		state.Totals = state.Totals.Add(rank.Totals)

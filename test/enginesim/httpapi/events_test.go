@@ -73,6 +73,7 @@ var eventExamples = map[publish.FaultName]string{
 	publish.Hang:           `"rank":0`,
 	publish.Clock:          `"rank":0,"offset_ms":-2000`,
 	publish.ForeignGroup:   `"rank":0`,
+	publish.Copies:         `"rank":0`,
 	publish.ReplayReorder:  `"rank":0`,
 	publish.ReplaySlow:     `"rank":0,"delay_ms":10`,
 	publish.ReplayTruncate: `"rank":0,"after_batches":1`,
@@ -120,7 +121,7 @@ func TestFaultsOfEventsTakeEffectAndAreCounted(t *testing.T) {
 		if got := sink.text(); got != "[0 2]" {
 			t.Errorf("published %s, want the second dropped", got)
 		}
-		if st := f.state(); st.Hits["kv_drop"] != 1 || len(st.Faults) != 0 {
+		if st := f.state(); st.Hits["kv_drop"] != 1 || len(st.Faults) != 0 || len(st.NextSeqs) != 1 || st.NextSeqs[0] != 3 {
 			t.Errorf("hits %v, active %v", st.Hits, st.Faults)
 		}
 		f.fault(`{"name":"kv_hang"}`)

@@ -27,6 +27,7 @@ var eventCatalogue = []FaultDoc{
 	{FaultName(publish.Hang), ScopeStanding, []string{"rank"}, "publishes and replays nothing with connections up; once deleted the batches follow"},
 	{FaultName(publish.Clock), ScopeStanding, []string{"rank", "offset_ms"}, "puts the engine's clock off by offset_ms in batches"},
 	{FaultName(publish.ForeignGroup), ScopeStanding, []string{"rank"}, "publishes each block for a sliding-window group of one block, too"},
+	{FaultName(publish.Copies), ScopeStanding, []string{"rank"}, "stores each block twice and removes it once in the same batch, as vLLM does with two copies of which one stays"},
 	{FaultName(publish.ReplayReorder), ScopeStanding, []string{"rank"}, "replays the newest batch first"},
 	{FaultName(publish.ReplaySlow), ScopeStanding, []string{"rank", "delay_ms"}, "waits delay_ms before each answer of a replay; live events wait as well"},
 	{FaultName(publish.ReplayTruncate), ScopeStanding, []string{"rank", "after_batches"}, "ends a replay after so many batches, without terminator"},

@@ -37,6 +37,7 @@ const (
 	Hang           FaultName = "kv_hang"            // nothing is published or replayed; what was kept back follows
 	Clock          FaultName = "kv_clock"           // the engine's clock is off by Offset
 	ForeignGroup   FaultName = "kv_foreign_group"   // a sliding-window group publishes the same blocks
+	Copies         FaultName = "kv_copies"          // blocks are stored twice, and one copy removed at once
 	ReplayReorder  FaultName = "kv_replay_reorder"  // newest first
 	ReplaySlow     FaultName = "kv_replay_slow"     // Delay before each answer
 	ReplayTruncate FaultName = "kv_replay_truncate" // AfterBatches batches and no terminator
@@ -48,7 +49,7 @@ const (
 var batchFaults = []FaultName{Drop, Lose, Duplicate, BadFrames, ShortSeq, Garbage, Torn, Pairs, LongTokens, LongHashes,
 	UnknownEvent, UnknownField, WrongBlock, WrongRank, Contradict, Cycle}
 
-var standingFaults = []FaultName{Hang, Clock, ForeignGroup, ReplayReorder, ReplaySlow, ReplayTruncate, ReplaySilent,
+var standingFaults = []FaultName{Hang, Clock, ForeignGroup, Copies, ReplayReorder, ReplaySlow, ReplayTruncate, ReplaySilent,
 	LoadSilent, Advertise}
 
 // Known tells whether the fault exists, and whether it is one of single batches.
@@ -112,14 +113,14 @@ func (s *faultSet) remove(gone func(FaultName) bool) (removed bool) {
 	return len(s.active) < before
 }
 
-// on tells whether a fault is on for a rank, without using it.
-func (s *faultSet) on(name FaultName, rank int) bool {
+// hangs tells whether a rank hangs, which nothing uses up.
+func (s *faultSet) hangs(rank int) bool {
 	if !s.some.Load() {
 		return false
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return slices.ContainsFunc(s.active, func(f Fault) bool { return f.Name == name && f.hits(rank) })
+	return slices.ContainsFunc(s.active, func(f Fault) bool { return f.Name == Hang && f.hits(rank) })
 }
 
 // use returns a fault that is on for a rank, counts that it took effect, and ends

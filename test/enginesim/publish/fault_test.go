@@ -8,7 +8,6 @@ import (
 
 	"github.com/tinylib/msgp/msgp"
 
-	"github.com/routerfleet/routerfleet/router/index"
 	"github.com/routerfleet/routerfleet/router/kvevents"
 	"github.com/routerfleet/routerfleet/test/enginesim"
 )
@@ -190,6 +189,24 @@ var faultTests = map[FaultName]func(*testing.T){
 		testGroups(t, s, nil)
 	},
 
+	Copies: func(t *testing.T) {
+		for d, events := range map[Dialect]int{VLLMMap: 1, SGLangMap: 2} {
+			s := newScript(t, Options{Dialect: d})
+			s.set(Copies, Params{})
+			c := chain(1, 2)
+			s.change(c)
+			s.RemoveAll()
+			s.change(enginesim.Removed{Keys: c.Keys})
+			if b := decode(t, d, s.messages[0]); len(b.stored) != 2*events || b.hashes != 4 || b.removed != 2 {
+				t.Errorf("%s: %d stored events of %d blocks, %d removals; want two copies of 2 and one removal of each", d, len(b.stored), b.hashes, b.removed)
+			}
+			if b := decode(t, d, s.messages[1]); b.removed != 2 {
+				t.Errorf("%s: %d removals of the copies that stayed", d, b.removed)
+			}
+			wantTrusted(t, s, 0)
+		}
+	},
+
 	ReplayReorder: func(t *testing.T) {
 		s := faulted(t, ReplayReorder, Params{})
 		if got := replayed(s.Replay(0, 0)); !slices.Equal(got, []int64{1, 0, EndSeq}) {
@@ -261,98 +278,6 @@ func TestEveryFaultDoesWhatItSays(t *testing.T) {
 	}
 }
 
-// faulted publishes two batches, of two blocks and of one, under a fault.
-func faulted(t *testing.T, name FaultName, p Params) *script {
-	t.Helper()
-	s := newScript(t, Options{})
-	s.set(name, p)
-	c := chain(1, 3)
-	s.change(enginesim.Stored{Keys: c.Keys[:2], Tokens: c.Tokens[:8], PageSize: 4})
-	s.change(rest(c, 2))
-	if s.NextSeq(0) != 2 {
-		t.Errorf("%d seqs are taken, want 2", s.NextSeq(0))
-	}
-	if _, used := s.Faults(); p.Batches == 1 && used[name] != 1 {
-		t.Errorf("the fault took effect %d times, want once", used[name])
-	}
-	if active, _ := s.Faults(); p.Batches == 1 && len(active) != 0 {
-		t.Errorf("still active: %v", active)
-	}
-	return s
-}
-
-func (s *script) want(seqs ...int64) {
-	s.t.Helper()
-	if got := s.seqs(); !slices.Equal(got, seqs) {
-		s.t.Errorf("published seqs %v, want %v", got, seqs)
-	}
-}
-
-func replayed(answers []Answer) (seqs []int64) {
-	for _, a := range answers {
-		seqs = append(seqs, a.Seq)
-	}
-	return seqs
-}
-
-// read decodes a message with the router's decoder, once and for all of the test.
-func read(s *script, i int) *kvevents.Batch {
-	return kvevents.NewDecoder(kvevents.DecoderOptions{Scheme: index.SchemeSGLang}).Decode(s.messages[i].Seq, s.messages[i].Payload)
-}
-
-func skips(s *script, i int) kvevents.Skips { return read(s, i).Skips }
-
-// wantTrusted checks that the router's decoder passes nothing over.
-func wantTrusted(t *testing.T, s *script, i int) {
-	t.Helper()
-	if b := read(s, i); b.Untrusted() || len(b.Events) == 0 {
-		t.Errorf("message %d: %d events, skips %v, want all of it decoded", i, len(b.Events), b.Skips)
-	}
-}
-
-func TestAHybridModelPublishesTwoGroups(t *testing.T) {
-	for _, d := range []Dialect{VLLMMap, VLLMArray, VLLMMapBatch, VLLMInt, VLLMIntMap} {
-		testGroups(t, newScript(t, Options{Dialect: d, Hybrid: true}), uint64(0))
-	}
-}
-
-// testGroups stores three blocks and removes the last: the second group, a window
-// of one block, keeps the last only, and loses it with the first group.
-func testGroups(t *testing.T, s *script, full any) {
-	t.Helper()
-	c := chain(1, 3)
-	s.change(c)
-	s.change(enginesim.Removed{Keys: c.Keys[2:]}, enginesim.Removed{Keys: c.Keys[1:2]})
-	type groups map[kvevents.GroupKind]int
-	held, fullGroup := groups{}, int32(kvevents.NoGroup)
-	if full != nil {
-		fullGroup = 0
-	}
-	want := []groups{{kvevents.GroupFull: 3, kvevents.GroupWindow: 1}, {kvevents.GroupFull: 1, kvevents.GroupWindow: 0}}
-	for i := range s.messages {
-		for _, e := range read(s, i).Events {
-			switch e := e.(type) {
-			case *kvevents.Stored:
-				if e.GroupKind == kvevents.GroupWindow {
-					held[kvevents.GroupWindow] += len(e.Hashes)
-				} else if e.Group == fullGroup {
-					held[kvevents.GroupFull] += len(e.Hashes)
-				}
-			case *kvevents.Removed:
-				if e.Group == fullGroup {
-					held[kvevents.GroupFull] -= len(e.Hashes)
-				} else {
-					held[kvevents.GroupWindow] -= len(e.Hashes)
-				}
-			}
-		}
-		if held[kvevents.GroupFull] != want[i][kvevents.GroupFull] || held[kvevents.GroupWindow] != want[i][kvevents.GroupWindow] {
-			t.Errorf("%s: after batch %d the groups hold %v, want %v", s.Options().Dialect, i, held, want[i])
-		}
-		wantTrusted(t, s, i)
-	}
-}
-
 func TestAFaultOfOneRankLeavesTheOthersAlone(t *testing.T) {
 	s := newScript(t, Options{DPSize: 2})
 	one := 1
@@ -369,29 +294,5 @@ func TestAFaultOfOneRankLeavesTheOthersAlone(t *testing.T) {
 	}
 	if err := s.Set(Fault{Name: "kv_nothing"}); err == nil {
 		t.Error("an unknown fault is taken")
-	}
-}
-
-func TestBabbleIsBoundedAndDense(t *testing.T) {
-	s := newScript(t, Options{})
-	if err := s.Babble(nil, 100, 5); err != nil {
-		t.Fatal(err)
-	}
-	seen := map[uint64]bool{}
-	for i := range s.messages {
-		if s.messages[i].Seq != int64(i) {
-			t.Fatalf("message %d has seq %d", i, s.messages[i].Seq)
-		}
-		for _, h := range decode(t, SGLangMap, s.messages[i]).stored[0]["block_hashes"].([]any) {
-			seen[number(h)] = true
-		}
-	}
-	if len(seen) != 500 {
-		t.Errorf("%d blocks, want 500 different ones", len(seen))
-	}
-	for _, wrong := range [][2]int{{0, 1}, {1, 0}, {MaxBabbleBytes, 1}, {1, MaxBabbleBytes}, {1 << 40, 1 << 40}} {
-		if s.Babble(nil, wrong[0], wrong[1]) == nil {
-			t.Errorf("%d batches of %d blocks are taken", wrong[0], wrong[1])
-		}
 	}
 }

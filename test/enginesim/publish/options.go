@@ -74,9 +74,9 @@ func (o Options) Validate() error {
 	o = o.withDefaults()
 	errs := []error{
 		o.Dialect.check(),
-		between("DPSize", o.DPSize, 1, enginesim.MaxDPSize),
-		between("PageSize", o.PageSize, 1, enginesim.MaxPageSize),
-		between("BufferSteps", o.BufferSteps, 1, MaxFaultBatches),
+		between("DPSize", o.DPSize, enginesim.MaxDPSize),
+		between("PageSize", o.PageSize, enginesim.MaxPageSize),
+		between("BufferSteps", o.BufferSteps, MaxFaultBatches),
 		o.Ports.check(o.DPSize),
 	}
 	if o.Sink == nil {
@@ -104,7 +104,7 @@ func (p Ports) check(ranks int) error {
 		if a.port == 0 {
 			continue
 		}
-		errs = append(errs, between(a.name, a.port, 1, 65_536-ranks))
+		errs = append(errs, between(a.name, a.port, 65_536-ranks))
 		for _, b := range spans[:i] {
 			if b.port != 0 && a.port < b.port+ranks && b.port < a.port+ranks {
 				errs = append(errs, fmt.Errorf("%s %d and %s %d: %d ranks need as many ports from each, give them room", b.name, b.port, a.name, a.port, ranks))
@@ -117,9 +117,9 @@ func (p Ports) check(ranks int) error {
 	return errors.Join(errs...)
 }
 
-func between(name string, got, least, most int) error {
-	if got < least || got > most {
-		return fmt.Errorf("%s: %d, want %d to %d", name, got, least, most)
+func between(name string, got, most int) error {
+	if got < 1 || got > most {
+		return fmt.Errorf("%s: %d, want 1 to %d", name, got, most)
 	}
 	return nil
 }

@@ -75,7 +75,7 @@ func (p *Publisher) RemoveAll() {
 func (p *Publisher) release() {
 	for _, s := range p.ranks {
 		s.mu.Lock()
-		if !s.faults.on(Hang, s.rank) {
+		if !s.faults.hangs(s.rank) {
 			s.release()
 		}
 		s.mu.Unlock()

@@ -18,7 +18,7 @@ type Answer struct {
 func (s *stream) replay(start uint64) []Answer {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.faults.on(Hang, s.rank) {
+	if s.faults.hangs(s.rank) {
 		return nil
 	}
 	if _, on := s.faults.use(ReplaySilent, s.rank); on {

@@ -83,7 +83,7 @@ func (s *stream) observe(step enginesim.Step) {
 
 // publish sends a batch, or keeps it back while the rank hangs.
 func (s *stream) publish(at time.Time, events []event) {
-	if !s.faults.on(Hang, s.rank) {
+	if !s.faults.hangs(s.rank) {
 		s.release()
 		s.send(at, events)
 		return
@@ -140,7 +140,7 @@ func (s *stream) seconds(at time.Time) float64 {
 func (s *stream) begin(at time.Time) {
 	plan := s.restart
 	s.restart = Restart{}
-	if plan.EndSeq && !s.faults.on(Hang, s.rank) {
+	if plan.EndSeq && !s.faults.hangs(s.rank) {
 		s.opts.Sink.Publish(s.rank, Message{EndSeq, nil, [][]byte{[]byte(s.opts.Topic), seqFrame(EndSeq), nil}})
 	}
 	s.held = nil // a queue dies with its process

@@ -51,10 +51,16 @@ func (s *stream) stored(events []event, c enginesim.Stored) []event {
 		run.hashes = append(run.hashes, h)
 		parent = &h
 	}
-	if s.shape.vllm {
-		return s.window(append(events, run), run, c.Keys)
+	told := []event{run}
+	if !s.shape.vllm {
+		told = pages(run, c)
 	}
-	return s.window(append(events, pages(run, c)...), run, c.Keys)
+	events = append(events, told...)
+	if _, on := s.faults.use(Copies, s.rank); on {
+		events = append(events, told...)
+		events = append(events, event{kind: blockRemoved, hashes: run.hashes, medium: mediumGPU, group: run.group})
+	}
+	return s.window(events, run, c.Keys)
 }
 
 // extraKeys are what vLLM tells a block apart by beside its tokens.
