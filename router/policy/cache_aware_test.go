@@ -297,6 +297,29 @@ func TestPredictedCreditContinuesWhatTheIndexHolds(t *testing.T) {
 	r.expect("announced", request(keys), 2, CacheHit, 40*blockSize)
 }
 
+func TestOnlyWhatTheIndexLacksIsPredicted(t *testing.T) {
+	r := newRig(t, 2)
+	keys := chain(1, 40)
+	r.hold(1, keys, 10, index.Device)
+	r.policy.Sent(r.decide(request(keys)))
+	if n := r.policy.predictions.records(); n != 30 {
+		t.Errorf("%d records for 30 blocks that are not in the index", n)
+	}
+}
+
+// A rank's old records lie before its depth; what another candidate's depth finds of them is not its prediction.
+func TestPredictionsAreReadFromEachRanksOwnDepth(t *testing.T) {
+	r := newRig(t, 2)
+	keys := chain(1, 40)
+	one := r.ranks[:1]
+	d, _ := r.policy.Decide(request(branch(keys, 3, 7, 20)), one)
+	r.policy.Sent(d) // records of levels 0 to 2
+	r.hold(0, keys, 5, index.Device)
+	d, _ = r.policy.Decide(request(keys), one)
+	r.policy.Sent(d) // records from level 5 on
+	r.expect("the other rank holds nothing", request(keys), 0, PredictedHit, 40*blockSize)
+}
+
 func TestPickIsDecideAndSent(t *testing.T) {
 	r := newRig(t, 8)
 	keys := chain(1, 100)

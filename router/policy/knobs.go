@@ -45,7 +45,7 @@ func (k Knobs) Validate() error {
 		within("diskTierPercent", k.DiskTierPercent, 100),
 		within("untrustedPercent", k.UntrustedPercent, 100),
 		within("pileUpTokens", k.PileUpTokens, maxTokens),
-		within("predictTTLSeconds", int(k.PredictTTL/time.Second), int(maxPredictTTL/time.Second)),
+		within("predictTTLSeconds (in milliseconds)", int(k.PredictTTL.Milliseconds()), int(maxPredictTTL.Milliseconds())),
 		within("prefillScalePercent", k.PrefillScalePercent, maxWeightPercent),
 		within("decodeWeightPercent", k.DecodeWeightPercent, maxWeightPercent),
 	)
