@@ -17,6 +17,7 @@ import (
 	"github.com/routerfleet/routerfleet/router/kvevents/kveventstest"
 	"github.com/routerfleet/routerfleet/router/zmtp"
 	"github.com/routerfleet/routerfleet/test/enginesim"
+	"github.com/routerfleet/routerfleet/test/enginesim/cache"
 )
 
 // rig is an engine double with its event sockets on a network in memory.
@@ -25,6 +26,7 @@ type rig struct {
 	network *kveventstest.Network
 	server  *Server
 	engine  *enginesim.Engine
+	truth   *truth
 }
 
 // served runs test beside a served engine in virtual time.
@@ -47,7 +49,8 @@ func served(t *testing.T, engine enginesim.Options, opts Options, test func(*rig
 		if err := r.server.Bind(); err != nil {
 			t.Fatal(err)
 		}
-		engine.Observer = r.server
+		r.truth = &truth{Observer: r.server, opts: r.server.pub.opts, keys: map[cache.Key]index.Key{}}
+		engine.Observer = r.truth
 		if r.engine, err = enginesim.New(engine); err != nil {
 			t.Fatal(err)
 		}
@@ -65,10 +68,54 @@ func served(t *testing.T, engine enginesim.Options, opts Options, test func(*rig
 	})
 }
 
+// truth stands before the server and names what is stored by the tokens scheme,
+// from the tokens alone.
+type truth struct {
+	enginesim.Observer
+	opts Options
+
+	mu   sync.Mutex // guards keys: ranks observe at the same time
+	keys map[cache.Key]index.Key
+}
+
+func (o *truth) Observe(step enginesim.Step) {
+	o.mu.Lock()
+	for _, c := range step.Changes {
+		if c, ok := c.(enginesim.Stored); ok {
+			o.store(c)
+		}
+	}
+	o.mu.Unlock()
+	o.Observer.Observe(step)
+}
+
+func (o *truth) store(c enginesim.Stored) {
+	salt := c.CacheSalt
+	if !o.opts.Dialect.IsVLLM() {
+		salt = "" // SGLang does not tell
+	}
+	parent := seed.RootKey("m", salt)
+	if c.Parent != nil {
+		parent = o.keys[*c.Parent]
+	}
+	for i, key := range c.Keys {
+		var block []byte
+		for j := i * c.PageSize; j < (i+1)*c.PageSize; j++ {
+			block = index.AppendToken(block, c.Tokens[j])
+			if c.Bigram {
+				block = index.AppendToken(block, c.Tokens[j+1])
+			}
+		}
+		parent = parent.Next(seed.Chunk(index.AppendSuffix(block, o.opts.LoRA, nil)))
+		o.keys[key] = parent
+	}
+}
+
 // follower is a subscriber that believes what it hears, with the router's decoder.
 type follower struct {
 	decoder *kvevents.Decoder
 	held    map[kvevents.Hash]bool
+	windows map[kvevents.Hash]bool      // held by the sliding-window group
 	keys    map[kvevents.Hash]index.Key // in the tokens scheme, of held blocks
 	heard   []string
 	mu      sync.Mutex // guards seqs, which a test may read while more is under way
@@ -80,7 +127,7 @@ type follower struct {
 func newFollower(scheme index.Scheme) *follower {
 	return &follower{
 		decoder: kvevents.NewDecoder(kvevents.DecoderOptions{Scheme: scheme, Seed: seed}),
-		held:    map[kvevents.Hash]bool{}, keys: map[kvevents.Hash]index.Key{},
+		held:    map[kvevents.Hash]bool{}, windows: map[kvevents.Hash]bool{}, keys: map[kvevents.Hash]index.Key{},
 	}
 }
 
@@ -123,20 +170,28 @@ func (f *follower) apply(b *kvevents.Batch) {
 		case *kvevents.Stored:
 			if e.GroupKind != kvevents.GroupWindow {
 				f.store(e)
-			}
-		case *kvevents.Removed:
-			if e.Group == 1 {
 				continue
 			}
 			for _, h := range e.Hashes {
-				if !f.held[h] {
+				f.windows[h] = true
+			}
+		case *kvevents.Removed:
+			held := f.held
+			if e.Group == 1 {
+				held = f.windows
+			}
+			for _, h := range e.Hashes {
+				if !held[h] {
 					f.wrong = append(f.wrong, "removed what was not stored")
 				}
-				delete(f.held, h)
-				delete(f.keys, h)
+				delete(held, h)
+				if e.Group != 1 {
+					delete(f.keys, h)
+				}
 			}
 		case *kvevents.Cleared:
 			clear(f.held)
+			clear(f.windows)
 			clear(f.keys)
 		}
 	}
@@ -202,10 +257,16 @@ func (r *rig) wantTruth(f *follower, rank int) {
 	d := r.server.pub.opts.Dialect
 	names := r.server.pub.ranks[rank].namer
 	want := map[kvevents.Hash]bool{}
+	r.truth.mu.Lock()
+	defer r.truth.mu.Unlock()
 	for _, key := range blocks[rank] {
 		one := batch{events: []event{{kind: blockRemoved, hashes: []hash{names.of(key)}}}}
 		b := f.decoder.Decode(0, shapes[d].encode(one))
-		want[b.Events[0].(*kvevents.Removed).Hashes[0]] = true
+		h := b.Events[0].(*kvevents.Removed).Hashes[0]
+		want[h] = true
+		if f.keys[h] != r.truth.keys[key] {
+			r.t.Errorf("%s: a block of other tokens than the engine's", d)
+		}
 		b.Release()
 	}
 	missing := 0
@@ -216,6 +277,14 @@ func (r *rig) wantTruth(f *follower, rank int) {
 	}
 	if missing > 0 || len(f.held) != len(want) {
 		r.t.Errorf("%s: the rank caches %d blocks, the follower holds %d, %d are missing", d, len(want), len(f.held), missing)
+	}
+	for h := range f.windows {
+		if !f.held[h] {
+			r.t.Errorf("%s: the window keeps a block that is gone", d)
+		}
+	}
+	if n := len(names.known); names.scheme == SHA256CBOR && n != len(want) {
+		r.t.Errorf("%s: %d hashes are remembered for %d blocks", d, n, len(want))
 	}
 	if len(f.wrong) > 0 || f.skips != (kvevents.Skips{}) {
 		r.t.Errorf("%s: told nonsense: %v, skips %v", d, f.wrong, f.skips)

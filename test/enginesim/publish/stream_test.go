@@ -61,6 +61,36 @@ func TestAHangDiesWithItsProcess(t *testing.T) {
 	s.want(0)
 }
 
+func TestOnlyRanksThatNoLongerHangCatchUp(t *testing.T) {
+	s := newScript(t, Options{DPSize: 2})
+	s.set(Hang, Params{})
+	for rank := range 2 {
+		s.Observe(enginesim.Step{Rank: rank, Time: epoch, Changes: []enginesim.Change{enginesim.Cleared{}}})
+	}
+	s.set(ReplaySilent, Params{})
+	if len(s.messages) != 0 {
+		t.Errorf("another fault ends a hang: %d messages", len(s.messages))
+	}
+	one := 1
+	s.set(Hang, Params{Rank: &one})
+	if len(s.messages) != 1 || read(s, 0).Rank != 0 {
+		t.Errorf("%d messages, want that of rank 0", len(s.messages))
+	}
+}
+
+func TestANewLifeOfAHybridModelForgetsItsWindow(t *testing.T) {
+	s := newScript(t, Options{Dialect: VLLMMap, Hybrid: true})
+	c := chain(1, 2)
+	s.change(c)
+	s.change(enginesim.Restarted{})
+	s.ranks[0].opts.Hybrid = false // the same blocks without a window
+	s.change(c)
+	s.change(enginesim.Removed{Keys: c.Keys[1:]})
+	if b := decode(t, VLLMMap, s.messages[2]); b.removed != 1 {
+		t.Errorf("%d removals of one block", b.removed)
+	}
+}
+
 func TestARankThatHangsTooLongLosesBatchesVisibly(t *testing.T) {
 	s := newScript(t, Options{})
 	s.set(Hang, Params{})
