@@ -19,7 +19,7 @@ func benchRig(b *testing.B, n int) (*rig, []index.Key) {
 			b.Fatal(err)
 		}
 		r.holders = append(r.holders, h)
-		r.holdings[h.Rank()] = Holding{Catalog: r.catalog, Trust: Trusted, Life: 1}
+		r.holdings[h.Rank()] = Holding{Catalog: r.catalog, Standing: Steady{Trusted, 1}}
 		depth := 1
 		if i%16 == 3 {
 			depth = 1 + i%300

@@ -88,7 +88,7 @@ func (p *cacheAware) Sent(d Decision) {
 
 func (p *cacheAware) Observe(d Decision, cachedTokens int) {
 	if d.truth != nil && cachedTokens >= 0 {
-		d.truth.observe(int64(d.promised), int64(d.blockSize), int64(cachedTokens), p.suspicions)
+		d.truth.observe(d.life, int64(d.promised), int64(d.blockSize), int64(cachedTokens), p.suspicions)
 	}
 }
 
@@ -98,7 +98,9 @@ type score struct {
 	depth     int32 // blocks its index holds
 	weighted  int32 // the same by tier, in hundredths of a block
 	predicted int32 // blocks by predicted credit, 0 when the index knows as much
-	trust     int32 // percent
+	trust     Trust
+	life      uint64
+	believed  int32 // percent
 	credit    int64 // tokens
 	terms     terms
 	verdict   verdict
@@ -212,13 +214,14 @@ func (s *scores) weigh(i int, k Knobs) {
 	if seat.catalog == none {
 		return
 	}
-	row.trust = seat.truth.known().discount(seat.trust, int32(k.UntrustedPercent))
+	row.trust, row.life = seat.standing.Standing()
+	row.believed = seat.truth.of(row.life).discount(row.trust, int32(k.UntrustedPercent))
 	blocks := int64(row.weighted)
 	if row.predicted > row.depth { // what it holds already counts by its tier
 		blocks += percent * int64(row.predicted-row.depth)
 	}
 	size := int64(s.roster.catalogs[seat.catalog].Space.BlockSize)
-	row.credit = credit(blocks, size, int64(row.trust), seat.capacity, s.prompt)
+	row.credit = credit(blocks, size, int64(row.believed), seat.capacity, s.prompt)
 }
 
 // choose takes the cheapest candidate that the guard allows; within one token the request's key decides.
@@ -286,7 +289,7 @@ func (s *scores) decision(candidates []*workers.Rank) Decision {
 	if seat.catalog == none || len(s.keys[seat.catalog]) == 0 {
 		return d
 	}
-	d.keys, d.depth, d.hash, d.truth = s.keys[seat.catalog], int(row.depth), seat.hash, seat.truth
+	d.keys, d.depth, d.hash, d.truth, d.life = s.keys[seat.catalog], int(row.depth), seat.hash, seat.truth, row.life
 	d.blockSize = s.roster.catalogs[seat.catalog].Space.BlockSize
 	d.promised = reusable(row.depth, s.prompt, d.blockSize)
 	return d

@@ -44,7 +44,7 @@ func TestTrustDiscountsAHolding(t *testing.T) {
 		r := newRig(t, 2)
 		keys := chain(1, 16)
 		r.hold(1, keys, 16, index.Device)
-		r.set(1, func(h *Holding) { h.Trust = c.trust })
+		r.stand(1).trust = c.trust
 		r.expect(c.trust.String(), request(keys), 1, CacheHit, 16*blockSize*c.percent/100)
 	}
 }
@@ -140,8 +140,8 @@ func arrange(t *testing.T, r *rand.Rand) (*rig, Request) {
 		if r.IntN(2) == 0 {
 			x.hold(i, keys, 1+r.IntN(len(keys)), []index.Tier{index.Device, index.Host, index.Device | index.Disk}[r.IntN(3)])
 		}
+		x.stand(i).trust = Trust(r.IntN(int(trustEnd)))
 		x.set(i, func(h *Holding) {
-			h.Trust = Trust(r.IntN(int(trustEnd)))
 			h.CapacityTokens = r.IntN(2) * r.IntN(len(keys)*blockSize)
 		})
 		for range r.IntN(4) {
@@ -192,9 +192,9 @@ func TestTheChoiceIsTheCheapestByTheFormula(t *testing.T) {
 		for i, rank := range x.ranks {
 			h, _ := x.board.View().Of(IndexRank(rank))
 			_, weighted := result.Of(IndexRank(rank))
-			believed := map[Trust]float64{Trusted: 1}[h.Trust]
-			if h.Trust != Trusted {
-				believed = 0.5
+			believed := 0.5
+			if x.stand(i).trust == Trusted {
+				believed = 1
 			}
 			credit := float64(weighted) / 100 * blockSize * believed
 			if h.CapacityTokens > 0 {
@@ -461,4 +461,12 @@ func TestReasonsAndTrustHaveNames(t *testing.T) {
 	if got := Reason(200).String() + Trust(200).String(); !strings.Contains(got, "policy") || !strings.Contains(got, "unknown") {
 		t.Errorf("values outside the lists are called %q", got)
 	}
+}
+
+func TestARankWithoutAStandingIsNotTrusted(t *testing.T) {
+	r := newRig(t, 2)
+	keys := chain(1, 16)
+	r.hold(1, keys, 16, index.Device)
+	r.set(1, func(h *Holding) { h.Standing = nil })
+	r.expect("no standing", request(keys), 1, CacheHit, 8*blockSize)
 }

@@ -50,6 +50,7 @@ type Decision struct {
 	keys      []index.Key
 	hash      uint64 // the rank's identity
 	truth     *truth // nil when there is nothing to compare with
+	life      uint64 // of what the rank held at the decision
 }
 
 // PromisedTokens is how many tokens of the prompt the chosen rank's index holds: what Observe compares.

@@ -76,21 +76,40 @@ func (t Trust) String() string {
 type Holding struct {
 	// Catalog is the index the rank's blocks are in. All ranks of one key space share one pointer.
 	Catalog *Catalog
-	Trust   Trust
 	// CapacityTokens is what the rank's cache can hold; 0 when nobody knows.
 	CapacityTokens int
-	// Life names the life of what the rank holds. It changes when that begins anew (cleared, restarted, repaired,
-	// registered again): what was measured before says nothing about it. index.RankView.State is one.
-	Life uint64
+	// Standing says how far the blocks are believed now; nil counts as TrustUnknown.
+	Standing Standing
 }
 
-// Directory says where ranks' blocks are looked up and how far they are believed. The pump is one.
+// Standing is what changes of a rank's blocks while it is registered. It is asked at every decision, from any
+// goroutine, and must not block.
+type Standing interface {
+	// Standing gives the trust, and a name for the life of what the rank holds: another one when that begins anew
+	// (cleared, restarted, repaired), because what was measured before says nothing about it. index.RankView.State is
+	// such a name.
+	Standing() (trust Trust, life uint64)
+}
+
+// Steady is a standing that never changes.
+type Steady struct {
+	Trust Trust
+	Life  uint64
+}
+
+var _ Standing = Steady{}
+
+// Standing gives the fields.
+func (s Steady) Standing() (Trust, uint64) { return s.Trust, s.Life }
+
+// Directory says where ranks' blocks are looked up and how far they are believed.
 type Directory interface {
-	// View returns the latest published view. It never blocks and is not nil.
+	// View returns the latest published view: the same pointer until a rank is registered or forgotten. It never blocks
+	// and is not nil.
 	View() *View
 }
 
-// View is one state of the directory. It is immutable; a change is another View.
+// View is the ranks that are in an index. It is immutable, but for their standing.
 type View struct{ holdings map[index.Rank]Holding }
 
 // NewView copies the holdings. Ranks without a catalog are left out.
@@ -99,6 +118,12 @@ func NewView(holdings map[index.Rank]Holding) *View {
 	maps.DeleteFunc(v.holdings, func(_ index.Rank, h Holding) bool {
 		return h.Catalog == nil || h.Catalog.Matcher == nil || h.Catalog.Space.BlockSize <= 0
 	})
+	for r, h := range v.holdings {
+		if h.Standing == nil {
+			h.Standing = Steady{}
+			v.holdings[r] = h
+		}
+	}
 	return v
 }
 

@@ -124,13 +124,13 @@ func (s *scores) row(i int, rank *workers.Rank) Row {
 	row := rowOf(rank, from.load)
 	row.Chosen, row.Tied, row.Guard = i == s.chosen, from.tied, from.verdict.String()
 	row.MatchedBlocks, row.PredictedBlocks = int(from.depth), int(from.predicted)
-	row.TrustPercent, row.CreditTokens = int(from.trust), from.credit
+	row.TrustPercent, row.CreditTokens = int(from.believed), from.credit
 	if from.depth > 0 {
 		row.TierPercent = int(from.weighted / from.depth)
 	}
 	if seat.catalog != none {
 		space := s.roster.catalogs[seat.catalog].Space
-		row.Trust = seat.trust.String()
+		row.Trust = from.trust.String()
 		row.Space = &RowSpace{Scheme: string(space.Scheme), BlockSize: space.BlockSize, Keys: len(s.keys[seat.catalog])}
 	}
 	row.Cost = RowCost{

@@ -14,7 +14,7 @@ func TestTheTableOfADecision(t *testing.T) {
 	keys := chain(1, 10)
 	r.hold(0, keys, 8, index.Host)
 	r.hold(1, keys, 4, index.Device)
-	r.set(1, func(h *Holding) { h.Trust = Untrusted })
+	r.stand(1).trust = Untrusted
 	r.set(2, func(h *Holding) { h.Catalog = nil })
 	lease(40)(r.ranks[0])
 	decoding(33)(r.ranks[1])

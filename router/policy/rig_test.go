@@ -52,7 +52,7 @@ func newRig(tb testing.TB, n int, change ...func(*Knobs)) *rig {
 			tb.Fatal(err)
 		}
 		r.holders = append(r.holders, h)
-		r.holdings[h.Rank()] = Holding{Catalog: r.catalog, Trust: Trusted, Life: 1}
+		r.holdings[h.Rank()] = Holding{Catalog: r.catalog, Standing: &standing{Trusted, 1}}
 	}
 	r.publish()
 	knobs := DefaultKnobs()
@@ -70,6 +70,17 @@ func newRig(tb testing.TB, n int, change ...func(*Knobs)) *rig {
 }
 
 func (r *rig) publish() { r.board.Store(NewView(r.holdings)) }
+
+// standing is one the test changes.
+type standing struct {
+	trust Trust
+	life  uint64
+}
+
+func (s *standing) Standing() (Trust, uint64) { return s.trust, s.life }
+
+// stand gives the standing of rank i.
+func (r *rig) stand(i int) *standing { return r.holdings[r.holders[i].Rank()].Standing.(*standing) }
 
 // set changes what the directory says of rank i.
 func (r *rig) set(i int, f func(*Holding)) {

@@ -17,7 +17,7 @@ type seat struct {
 	identity []byte
 	hash     uint64 // of identity: the rank's name in predicted credit
 	catalog  int    // position in the roster's catalogs, none without one
-	trust    Trust
+	standing Standing
 	capacity int64
 	truth    *truth // nil without a catalog
 }
@@ -62,8 +62,8 @@ func newRoster(v *View, candidates []*workers.Rank, t *truths) *roster {
 				catalogs[h.Catalog] = at
 				r.catalogs = append(r.catalogs, h.Catalog)
 			}
-			s.catalog, s.trust, s.capacity = at, h.Trust, int64(max(0, h.CapacityTokens))
-			s.truth = t.of(s.rank, h, c.Worker().Name())
+			s.catalog, s.standing, s.capacity = at, h.Standing, int64(max(0, h.CapacityTokens))
+			s.truth = t.of(s.rank, c.Worker().Name())
 		}
 		r.seats[i] = s
 		r.byHash[s.hash] = i
@@ -71,8 +71,8 @@ func newRoster(v *View, candidates []*workers.Rank, t *truths) *roster {
 	return r
 }
 
-// rosters keeps the last roster of each model: candidates are the same from request to request until workers or trust
-// change, or a request is tried again.
+// rosters keeps the last roster of each model: candidates are the same from request to request until workers come
+// or go, or a request is tried again.
 type rosters struct {
 	byModel atomic.Pointer[map[string]*roster]
 	mu      sync.Mutex // held to replace the map

@@ -82,10 +82,10 @@ type Suspicions interface {
 // truth is one rank's tally and what it sums up to.
 type truth struct {
 	rank   index.Rank
-	life   uint64
 	worker string // name, for the metrics
 
-	mu    sync.Mutex // guards tally
+	life  atomic.Uint64 // what the tally is of; written under mu
+	mu    sync.Mutex    // guards tally
 	tally tally
 	// published is the tally's part that scoring needs: suspect, measured and ratio in one word.
 	published atomic.Uint32
@@ -110,19 +110,36 @@ func (t tally) word() uint32 {
 	return w
 }
 
+// of is known for a life: a new one begins without a tally. A goroutine that still has the life before may begin that
+// again; it costs up to 32 answers at a change of life.
+func (t *truth) of(life uint64) tally {
+	if t.life.Load() != life {
+		t.mu.Lock()
+		t.tally = tally{}
+		t.published.Store(0)
+		t.life.Store(life)
+		t.mu.Unlock()
+	}
+	return t.known()
+}
+
 // known is the tally as scoring may see it.
 func (t *truth) known() tally {
 	w := t.published.Load()
 	return tally{ratio: int32(w & 0xff), measured: w&publishedMeasured != 0, suspect: w&publishedSuspect != 0}
 }
 
-// observe counts an answer that found so many tokens cached, and tells what there is to tell.
-func (t *truth) observe(promisedBlocks, blockSize, reportedTokens int64, heard Suspicions) {
+// observe counts an answer that found so many tokens cached, and tells what there is to tell. Answers of another life
+// are counted only.
+func (t *truth) observe(life uint64, promisedBlocks, blockSize, reportedTokens int64, heard Suspicions) {
 	t.answers.Add(1)
 	t.promisedTokens.Add(uint64(promisedBlocks * blockSize))
 	t.reportedTokens.Add(uint64(reportedTokens))
 	t.mu.Lock()
 	defer t.mu.Unlock()
+	if t.life.Load() != life {
+		return
+	}
 	before := t.tally
 	after, judged := before.step(promisedBlocks, reportedTokens/blockSize)
 	t.tally = after
@@ -131,7 +148,7 @@ func (t *truth) observe(promisedBlocks, blockSize, reportedTokens int64, heard S
 	}
 	t.published.Store(after.word())
 	if heard != nil && (after.suspect || before.suspect) {
-		heard.Suspected(t.rank, t.life, after.suspect, int(after.ratio))
+		heard.Suspected(t.rank, life, after.suspect, int(after.ratio))
 	}
 }
 
@@ -142,26 +159,19 @@ type truths struct {
 	byRank map[index.Rank]*truth
 }
 
-// of gives a rank's truth, a new one when its life has changed. Goroutines that still work with the view before may
-// begin a rank's tally anew; that costs up to 32 answers at a change of life.
-func (t *truths) of(r index.Rank, h Holding, worker string) *truth {
+// of gives a rank's truth.
+func (t *truths) of(r index.Rank, worker string) *truth {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	old := t.byRank[r]
-	if old != nil && old.life == h.Life {
-		return old
+	one := t.byRank[r]
+	if one == nil {
+		if t.byRank == nil {
+			t.byRank = map[index.Rank]*truth{}
+		}
+		one = &truth{rank: r, worker: worker}
+		t.byRank[r] = one
 	}
-	fresh := &truth{rank: r, life: h.Life, worker: worker}
-	if old != nil { // counters go on
-		fresh.promisedTokens.Store(old.promisedTokens.Load())
-		fresh.reportedTokens.Store(old.reportedTokens.Load())
-		fresh.answers.Store(old.answers.Load())
-	}
-	if t.byRank == nil {
-		t.byRank = map[index.Rank]*truth{}
-	}
-	t.byRank[r] = fresh
-	return fresh
+	return one
 }
 
 // keep drops the ranks that are not in the view.

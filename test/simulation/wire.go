@@ -50,7 +50,7 @@ func (d *Direct) Observer(worker string) enginesim.Observer {
 	if err != nil {
 		panic(fmt.Sprintf("register %v: %v", rank, err)) // a test with 65,536 engines
 	}
-	d.known[rank] = policy.Holding{Catalog: d.space, Trust: policy.Trusted, Life: 1}
+	d.known[rank] = policy.Holding{Catalog: d.space, Standing: policy.Steady{Trust: policy.Trusted, Life: 1}}
 	d.view = policy.NewView(d.known)
 	d.holders = append(d.holders, holder)
 	return ear{d, holder}
