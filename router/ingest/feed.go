@@ -174,13 +174,18 @@ func (f *Feed) reconcile(list []Engine) error {
 		}
 		known.engine = e
 	}
+	gone := false
 	for id, known := range f.followed {
 		if !there[id] {
 			if err := f.forget(known); err != nil {
 				return err
 			}
 			delete(f.followed, id)
+			gone = true
 		}
+	}
+	if gone {
+		return f.untangle(nil)
 	}
 	return nil
 }
@@ -304,6 +309,11 @@ func (f *Feed) settle(e *followed, settings *kvevents.Settings, section SectionK
 	if !changed {
 		return nil
 	}
+	return f.untangle(e)
+}
+
+// untangle subscribes to an engine anew, and to those that collide with another now or no longer do.
+func (f *Feed) untangle(e *followed) error {
 	all := map[string]*kvevents.Settings{}
 	for _, other := range f.followed {
 		all[other.engine.Name] = other.settings

@@ -148,11 +148,11 @@ func (l *ledger) apply(now time.Time, b *kvevents.Batch) {
 		l.suspect.begin(now, l.holder.Stores, l.holder.Contradictions)
 		switch e := e.(type) {
 		case *kvevents.Stored:
-			l.counts.Stored += uint64(1 + e.Joined)
+			l.counts.Stored += uint64(max(1, e.Joined))
 			l.counts.StoredBlocks += uint64(len(e.Hashes))
 			l.stored(e)
 		case *kvevents.Removed:
-			l.counts.Removed += uint64(1 + e.Joined)
+			l.counts.Removed += uint64(max(1, e.Joined))
 			l.counts.RemovedBlocks += uint64(len(e.Hashes))
 			l.removed(e)
 		case *kvevents.Cleared:
