@@ -2,7 +2,7 @@ package prober
 
 import (
 	"errors"
-	"slices"
+	"maps"
 	"time"
 
 	"github.com/routerfleet/routerfleet/controllers/rollout"
@@ -62,16 +62,15 @@ func (e *entry) book(now time.Time, s *status.Status, err error) bool {
 
 // same tells whether two answers mean the same to planner and conditions.
 func same(a, b *status.Status) bool {
-	codes := func(s *status.Status) []status.Code {
-		var out []status.Code
+	counts := func(s *status.Status) map[status.Code]int {
+		out := map[status.Code]int{}
 		for _, p := range s.Problems {
-			out = append(out, p.Code)
+			out[p.Code] += p.Count
 		}
-		slices.Sort(out)
 		return out
 	}
 	return a.Boot == b.Boot && a.State == b.State && a.Verdict == b.Verdict && a.Revision == b.Revision &&
-		a.Workers == b.Workers && a.SettledAt.Equal(b.SettledAt) && slices.Equal(codes(a), codes(b))
+		a.Workers == b.Workers && a.Ranks == b.Ranks && a.SettledAt.Equal(b.SettledAt) && maps.Equal(counts(a), counts(b))
 }
 
 func (e *entry) settled() bool {

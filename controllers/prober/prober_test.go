@@ -394,7 +394,10 @@ func TestOnlyWhatMattersIsAChange(t *testing.T) {
 		same   bool
 	}{
 		"nothing":           {func(*status.Status) {}, true},
-		"a problem's count": {func(s *status.Status) { s.Problems[0].Count = 9 }, true},
+		"a problem's words": {func(s *status.Status) { s.Problems[0].Example = "x" }, true},
+		"a problem's count": {func(s *status.Status) { s.Problems[0].Count = 9 }, false},
+		"no problem":        {func(s *status.Status) { s.Problems = nil }, false},
+		"ranks":             {func(s *status.Status) { s.Ranks.Total = 1 }, false},
 		"an error's words":  {func(s *status.Status) { s.Error = "x" }, true},
 		"another boot":      {func(s *status.Status) { s.Boot = "2" }, false},
 		"state":             {func(s *status.Status) { s.State = status.StateStarting }, false},

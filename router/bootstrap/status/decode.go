@@ -70,10 +70,11 @@ func (s *Status) check() error {
 		}
 	}
 	for name, n := range map[string]int{
-		"discovered": s.Workers.Discovered, "usable": s.Workers.Usable, "subscribed": s.Workers.Subscribed,
+		"workers.discovered": s.Workers.Discovered, "workers.usable": s.Workers.Usable,
+		"workers.subscribed": s.Workers.Subscribed, "ranks.total": s.Ranks.Total,
 	} {
 		if n < 0 {
-			return fmt.Errorf("bootstrap status: workers.%s is %d", name, n)
+			return fmt.Errorf("bootstrap status: %s is %d", name, n)
 		}
 	}
 	return nil

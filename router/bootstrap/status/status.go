@@ -23,6 +23,8 @@ type Status struct {
 	State           State   `json:"state"`
 	Verdict         Verdict `json:"verdict"`
 	Workers         Workers `json:"workers"`
+	// Ranks is left out while no events are read.
+	Ranks Ranks `json:"ranks,omitzero"`
 	// Problems is never longer than MaxProblems.
 	Problems []Problem `json:"problems,omitempty"`
 	// SettledAt is when the boot ended or what it won was last lost; zero before.
@@ -41,9 +43,17 @@ type Workers struct {
 	Subscribed int `json:"subscribed"`
 }
 
-// Problem is one kind of trouble with how often it was met and one example.
+// Ranks are counts of data-parallel ranks as this replica sees them.
+type Ranks struct {
+	// Total counts the ranks whose events are followed, connected or not.
+	Total int `json:"total"`
+}
+
+// Problem is one kind of trouble and one example of it.
 type Problem struct {
-	Code    Code   `json:"code"`
+	Code Code `json:"code"`
+	// Count is how many have the trouble now (workers, for kv_stream_untrusted ranks), not how often it was met: it
+	// does not move at rest.
 	Count   int    `json:"count"`
 	Example string `json:"example,omitempty"`
 }

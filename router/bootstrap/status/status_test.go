@@ -19,7 +19,7 @@ func full() Status {
 	return Status{
 		PodUID: "8f0c6f6e-6c39-4a7a-9d0d-0b4f7f6d2a11", Boot: "b1946ac9", StartedAt: time.Date(2026, 9, 21, 12, 0, 0, 0, time.UTC),
 		Revision: "7c9d5f6b84", TokenGeneration: "3f2a9c01", State: StateSettled, Verdict: VerdictDisabled,
-		Workers:   Workers{Discovered: 4, Usable: 3, Subscribed: 0},
+		Workers: Workers{Discovered: 4, Usable: 3, Subscribed: 2}, Ranks: Ranks{Total: 5},
 		Problems:  []Problem{{Code: CodeClockSkew, Count: 2, Example: "10.0.0.7 is 75 s ahead"}},
 		SettledAt: time.Date(2026, 9, 21, 12, 0, 3, 0, time.UTC), Error: "",
 	}
@@ -134,7 +134,7 @@ func TestDecodeRefusesWhatIsBeyondALimit(t *testing.T) {
 			t.Errorf("%s: got %v, want ok=%v", c.name, err, c.ok)
 		}
 	}
-	for _, doc := range []string{`{"workers":{"usable":-1}}`, `{"problems":[{"code":"clock_skew","count":-1}]}`, `nonsense`, ``, `[]`} {
+	for _, doc := range []string{`{"workers":{"usable":-1}}`, `{"ranks":{"total":-1}}`, `{"problems":[{"code":"clock_skew","count":-1}]}`, `nonsense`, ``, `[]`} {
 		if _, err := Decode(strings.NewReader(doc)); err == nil {
 			t.Errorf("%q was taken", doc)
 		}
@@ -159,7 +159,7 @@ func FuzzDecode(f *testing.F) {
 		if err != nil {
 			t.Fatalf("%q was read and not read back: %v", doc, err)
 		}
-		if !slices.Equal(s.Problems, again.Problems) || s.State != again.State || s.Verdict != again.Verdict || s.Workers != again.Workers {
+		if !slices.Equal(s.Problems, again.Problems) || s.State != again.State || s.Verdict != again.Verdict || s.Workers != again.Workers || s.Ranks != again.Ranks {
 			t.Fatalf("%q changed on its way", doc)
 		}
 	})
