@@ -15,6 +15,7 @@
 //
 //	subscriptions ─ inbox ──> Pump.Run: step, perform ──> ledger ──> index
 //	engines ─ answers ─────>      │
+//	policy ─ doubts ───────>      │
 //	Feed ─ control ────────>      └─> Status, View ──> policy, metrics, /internal/bootstrap
 //
 // Feed is who subscribes: it follows the list of workers, asks each for its event settings, registers its ranks and keeps
@@ -75,5 +76,6 @@
 //
 // Untrusted is a rank over whose gap, unknown event or unproven reconnect was applied. It ends with AllBlocksCleared, a
 // restart or a replay from 0. Its blocks count as far as they are contiguous, and a policy discounts them. Suspect is one
-// whose stores contradict what is known beyond one in a thousand.
+// whose stores contradict what is known beyond one in a thousand. A rank whose engine reports fewer cached tokens than
+// promised is not suspect here, for the policy measures by how much; its blocks count as far as they are contiguous.
 package ingest

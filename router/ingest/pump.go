@@ -31,6 +31,7 @@ type Pump struct {
 	inbox   *kvevents.Inbox
 	control chan control
 	answers chan answer
+	doubts  *doubts
 	stopped chan struct{}
 	view    atomic.Pointer[View]
 
@@ -51,6 +52,7 @@ type pumped struct {
 	state  *rankState
 	ledger *ledger
 	public *Rank
+	doubt  doubt
 	dirty  bool
 }
 
@@ -86,7 +88,7 @@ func New(o Options) (*Pump, error) {
 	o = o.withDefaults()
 	p := &Pump{
 		opt: o, inbox: kvevents.NewInbox(o.Budget),
-		control: make(chan control), answers: make(chan answer, answerQueue), stopped: make(chan struct{}),
+		control: make(chan control), answers: make(chan answer, answerQueue), doubts: newDoubts(), stopped: make(chan struct{}),
 		ranks: map[index.Rank]*pumped{}, sections: map[SectionKey]*Section{},
 		desk: newDesk(o.Jitter), starts: make(chan struct{}, maxStartQuestions),
 	}
@@ -182,6 +184,8 @@ func (p *Pump) Run(ctx context.Context) error {
 			c.run(p)
 		case a := <-p.answers:
 			p.answered(a)
+		case <-p.doubts.ready:
+			p.hear()
 		case <-p.inbox.Ready():
 			p.drain()
 		case <-ticker.C:
@@ -278,11 +282,17 @@ func (p *Pump) step(r *pumped, m message) {
 	for _, e := range effects {
 		p.perform(now, r, e)
 	}
-	if _, idle := m.(tick); idle && len(effects) == 0 || r.dirty {
-		return
+	if _, idle := m.(tick); !idle || len(effects) > 0 {
+		p.touch(r)
 	}
-	r.dirty = true
-	p.dirty = append(p.dirty, r)
+}
+
+// touch has a rank published at the next flush.
+func (p *Pump) touch(r *pumped) {
+	if !r.dirty {
+		r.dirty = true
+		p.dirty = append(p.dirty, r)
+	}
 }
 
 func (p *Pump) perform(now time.Time, r *pumped, e effect) {
@@ -318,7 +328,8 @@ func (p *Pump) perform(now time.Time, r *pumped, e effect) {
 // contiguous tells the index how the rank's depth is to be answered.
 func (r *pumped) contiguous(only bool) {
 	if h := r.ledger.holder; h != nil {
-		r.ledger.section.Index.SetContiguous(h, only || r.ledger.suspect.is)
+		doubted := r.doubt.is && r.doubt.life == h.State()
+		r.ledger.section.Index.SetContiguous(h, only || r.ledger.suspect.is || doubted)
 	}
 }
 
