@@ -143,7 +143,7 @@ var rules = []rule{
 		reject:  extraArgs("--log-level", "debug"),
 	}, {
 		message: "extraArgs must not set a flag",
-		accept:  extraArgs("--max-body-bytes=1", "--stream-idle-timeout-secs=9", "--log-format=json"),
+		accept:  extraArgs("--max-body-bytes=1", "--stream-idle-timeout-secs=9", "--log-format=json", "--allow-foreign-event-hosts"),
 		reject:  extraArgs("--port=1"),
 	}, {
 		message: "progressDeadlineSeconds must exceed minReadySeconds",
@@ -181,7 +181,38 @@ var rules = []rule{
 		message: "volumeMounts must not touch /etc/routerfleet",
 		accept:  mount("/etc/routerfleets"),
 		reject:  mount("/etc/routerfleet/tokens"),
+	}, {
+		message: "port leaves no room for dpSize ranks",
+		accept:  kvEvents(v1alpha1.KVEventsSpec{Port: 65535 - 255, DPSize: 256}),
+		reject:  kvEvents(v1alpha1.KVEventsSpec{Port: 65535 - 254, DPSize: 256}),
+	}, {
+		message: "replayPort leaves no room for dpSize ranks",
+		accept:  kvEvents(v1alpha1.KVEventsSpec{ReplayPort: 65534, DPSize: 2}),
+		reject:  kvEvents(v1alpha1.KVEventsSpec{ReplayPort: 65535, DPSize: 2}),
+	}, {
+		message: "replayPort and port overlap",
+		accept:  kvEvents(v1alpha1.KVEventsSpec{Port: 5557, ReplayPort: 5561, DPSize: 4}),
+		reject:  kvEvents(v1alpha1.KVEventsSpec{Port: 5557, ReplayPort: 5560, DPSize: 4}),
 	},
+}
+
+// The same from the other side, at the default port, and with one rank, which
+// nobody has to spell out.
+func TestReplayMayBeOnEitherSideOfTheEvents(t *testing.T) {
+	for replayPort, fits := range map[int32]bool{5555: true, 5556: true, 5557: false, 5558: true} {
+		f := minimal("replay")
+		kvEvents(v1alpha1.KVEventsSpec{ReplayPort: replayPort})(f)
+		if err := tryCreate(f); (err == nil) != fits {
+			t.Errorf("one rank, replay on %d beside events on 5557: %v, want accepted %v", replayPort, err, fits)
+		}
+	}
+	for replayPort, fits := range map[int32]bool{5554: false, 5553: true} {
+		f := minimal("replay")
+		kvEvents(v1alpha1.KVEventsSpec{Port: 5557, DPSize: 4, ReplayPort: replayPort})(f)
+		if err := tryCreate(f); (err == nil) != fits {
+			t.Errorf("four ranks, replay on %d beside events on 5557: %v, want accepted %v", replayPort, err, fits)
+		}
+	}
 }
 
 func TestEveryRuleAcceptsOneSideOfItsBorderAndRejectsTheOther(t *testing.T) {
@@ -235,6 +266,10 @@ func TestExtraArgsCannotSetOwnedFlags(t *testing.T) {
 		"--shutdown-drain-secs=1", "--shutdown-linger-secs=1", "--model-id=m", "--policy=round_robin",
 		"--request-timeout-secs=1", "--stale-request-timeout-secs=1", "--cb-threshold=1", "--cb-cool-down-secs=1",
 		"--max-concurrent-requests=1", "--kubeconfig=/a", "--hash-seed-file=/a", "--pod-uid=x", "--revision=x",
+		"--kv-events", "--no-kv-events", "--kv-events-port=1", "--kv-events-topic=a", "--kv-events-block-size=1",
+		"--kv-events-dp-size=1", "--kv-events-replay-port=1", "--kv-events-hash-algorithm=sha256_cbor", "--kv-events-hash-seed=1",
+		"--host-tier-percent=1", "--disk-tier-percent=1", "--untrusted-percent=1", "--pile-up-tokens=1", "--predict-ttl-secs=1",
+		"--prefill-scale-percent=1", "--decode-weight-percent=1", "--index-max-blocks=1", "--match=contiguous",
 		"--kv-peer-selector=a", "--kv-bootstrap-mode=x", "--kv-upstream-peer-selector=a", "--kv-snapshot-dir=/a",
 	} {
 		f := minimal("args")
@@ -280,16 +315,40 @@ func TestRequiredAndBoundedFieldsAreChecked(t *testing.T) {
 		"spec.podTemplate.metadata": func(f *v1alpha1.RouterFleet) {
 			f.Spec.PodTemplate.Metadata.Labels = map[string]v1alpha1.LabelValue{v1alpha1.LabelSlot: "1"}
 		},
-		"spec.podTemplate.env":           func(f *v1alpha1.RouterFleet) { f.Spec.PodTemplate.Env = make([]corev1.EnvVar, 65) },
-		"spec.routing.extraArgs":         func(f *v1alpha1.RouterFleet) { f.Spec.Routing.ExtraArgs = slices.Repeat([]string{"--a"}, 33) },
-		"spec.service.ports":             servicePorts(1, 2, 3, 4, 5, 6, 7, 8, 9),
-		"spec.workers.static[0].url":     func(f *v1alpha1.RouterFleet) { f.Spec.Workers.Static = staticWorkers("ftp://a").Static },
-		"spec.workers.port":              func(f *v1alpha1.RouterFleet) { f.Spec.Workers.Port = intstr.FromString("8000") },
-		"spec.service.labels.a":          serviceLabel("a", strings.Repeat("v", 64)),
-		"spec.service.labels.b":          serviceLabel("b", "-"),
-		"spec.service.annotations.a":     serviceAnnotation("a", strings.Repeat("v", 4097)),
-		"spec.imagePullPolicy":           func(f *v1alpha1.RouterFleet) { f.Spec.ImagePullPolicy = "Sometimes" },
-		"spec.routing.maxConcurrentRequ": func(f *v1alpha1.RouterFleet) { f.Spec.Routing.MaxConcurrentRequests = ptr.To[int32](0) },
+		"spec.podTemplate.env":                         func(f *v1alpha1.RouterFleet) { f.Spec.PodTemplate.Env = make([]corev1.EnvVar, 65) },
+		"spec.routing.extraArgs":                       func(f *v1alpha1.RouterFleet) { f.Spec.Routing.ExtraArgs = slices.Repeat([]string{"--a"}, 33) },
+		"spec.service.ports":                           servicePorts(1, 2, 3, 4, 5, 6, 7, 8, 9),
+		"spec.workers.static[0].url":                   func(f *v1alpha1.RouterFleet) { f.Spec.Workers.Static = staticWorkers("ftp://a").Static },
+		"spec.workers.port":                            func(f *v1alpha1.RouterFleet) { f.Spec.Workers.Port = intstr.FromString("8000") },
+		"spec.service.labels.a":                        serviceLabel("a", strings.Repeat("v", 64)),
+		"spec.service.labels.b":                        serviceLabel("b", "-"),
+		"spec.service.annotations.a":                   serviceAnnotation("a", strings.Repeat("v", 4097)),
+		"spec.imagePullPolicy":                         func(f *v1alpha1.RouterFleet) { f.Spec.ImagePullPolicy = "Sometimes" },
+		"spec.workers.kvEvents.mode":                   kvEvents(v1alpha1.KVEventsSpec{Mode: "Maybe"}),
+		"spec.workers.kvEvents.port":                   kvEvents(v1alpha1.KVEventsSpec{Port: 1023}),
+		"spec.workers.kvEvents.port: Invalid value: 6": kvEvents(v1alpha1.KVEventsSpec{Port: 65536}),
+		"spec.workers.kvEvents.replayPort":             kvEvents(v1alpha1.KVEventsSpec{ReplayPort: 1023}),
+		"spec.workers.kvEvents.blockSize":              kvEvents(v1alpha1.KVEventsSpec{BlockSize: 65537}),
+		"spec.workers.kvEvents.dpSize":                 kvEvents(v1alpha1.KVEventsSpec{DPSize: 257}),
+		"spec.workers.kvEvents.topic":                  kvEvents(v1alpha1.KVEventsSpec{Topic: strings.Repeat("t", 257)}),
+		"spec.workers.kvEvents.topic in body":          kvEvents(v1alpha1.KVEventsSpec{Topic: "caché"}),
+		"spec.workers.kvEvents.hash.algorithm":         kvEvents(v1alpha1.KVEventsSpec{Hash: &v1alpha1.KVEventsHash{Seed: "42"}}),
+		"spec.workers.kvEvents.hash.algorithm: Unsupported": kvEvents(v1alpha1.KVEventsSpec{
+			Hash: &v1alpha1.KVEventsHash{Algorithm: "sha256", Seed: "42"}}),
+		"spec.workers.kvEvents.hash.seed": kvEvents(v1alpha1.KVEventsSpec{
+			Hash: &v1alpha1.KVEventsHash{Algorithm: v1alpha1.HashSHA256CBOR}}),
+		"spec.workers.kvEvents.hash.seed in body": kvEvents(v1alpha1.KVEventsSpec{
+			Hash: &v1alpha1.KVEventsHash{Algorithm: v1alpha1.HashSHA256CBOR, Seed: "random"}}),
+		"spec.routing.cacheAware.hostTierPercent":  cacheAware(v1alpha1.CacheAwareSpec{HostTierPercent: ptr.To[int32](101)}),
+		"spec.routing.cacheAware.diskTierPercent":  cacheAware(v1alpha1.CacheAwareSpec{DiskTierPercent: ptr.To[int32](-1)}),
+		"spec.routing.cacheAware.untrustedPercent": cacheAware(v1alpha1.CacheAwareSpec{UntrustedPercent: ptr.To[int32](101)}),
+		"spec.routing.cacheAware.pileUpTokens":     cacheAware(v1alpha1.CacheAwareSpec{PileUpTokens: ptr.To[int32](1000000001)}),
+		"spec.routing.cacheAware.predictTTL":       cacheAware(v1alpha1.CacheAwareSpec{PredictTTLSeconds: ptr.To[int32](601)}),
+		"spec.routing.cacheAware.prefillScale":     cacheAware(v1alpha1.CacheAwareSpec{PrefillScalePercent: ptr.To[int32](10001)}),
+		"spec.routing.cacheAware.decodeWeight":     cacheAware(v1alpha1.CacheAwareSpec{DecodeWeightPercent: ptr.To[int32](10001)}),
+		"spec.index.match":                         func(f *v1alpha1.RouterFleet) { f.Spec.Index.Match = "Longest" },
+		"spec.index.maxBlocks":                     func(f *v1alpha1.RouterFleet) { f.Spec.Index.MaxBlocks = ptr.To[int64](0) },
+		"spec.routing.maxConcurrentRequ":           func(f *v1alpha1.RouterFleet) { f.Spec.Routing.MaxConcurrentRequests = ptr.To[int32](0) },
 	} {
 		f := minimal("bounds")
 		spoil(f)
@@ -299,8 +358,54 @@ func TestRequiredAndBoundedFieldsAreChecked(t *testing.T) {
 	}
 }
 
+// The least and the most of each bounded field are values.
+func TestBoundsAreInclusive(t *testing.T) {
+	all := func(percent, tokens, seconds, weight int32) func(*v1alpha1.RouterFleet) {
+		return cacheAware(v1alpha1.CacheAwareSpec{
+			HostTierPercent: &percent, DiskTierPercent: &percent, UntrustedPercent: &percent,
+			PileUpTokens: &tokens, PredictTTLSeconds: &seconds, PrefillScalePercent: &weight, DecodeWeightPercent: &weight,
+		})
+	}
+	hash := func(seed string) *v1alpha1.KVEventsHash {
+		return &v1alpha1.KVEventsHash{Algorithm: v1alpha1.HashSHA256CBOR, Seed: seed}
+	}
+	for name, changes := range map[string][]func(*v1alpha1.RouterFleet){
+		"least": {
+			all(0, 0, 0, 0),
+			kvEvents(v1alpha1.KVEventsSpec{Port: 1024, ReplayPort: 1025, Topic: " ", BlockSize: 1, DPSize: 1, Hash: hash("0")}),
+			func(f *v1alpha1.RouterFleet) { f.Spec.Index.MaxBlocks = ptr.To[int64](1) },
+		},
+		"most": {
+			all(100, 1000000000, 600, 10000),
+			kvEvents(v1alpha1.KVEventsSpec{
+				Mode: v1alpha1.KVEventsDisabled, Port: 65024, ReplayPort: 65280,
+				Topic: strings.Repeat("~", 256), BlockSize: 65536, DPSize: 256, Hash: hash("4294967295"),
+			}),
+			func(f *v1alpha1.RouterFleet) {
+				f.Spec.Index = v1alpha1.IndexSpec{MaxBlocks: ptr.To[int64](10000000000), Match: v1alpha1.MatchContiguous}
+			},
+		},
+	} {
+		f := minimal("bounds")
+		for _, change := range changes {
+			change(f)
+		}
+		if err := tryCreate(f); err != nil {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+}
+
 func tryCreate(f *v1alpha1.RouterFleet) error {
 	return api.Create(context.Background(), f, client.DryRunAll)
+}
+
+func kvEvents(e v1alpha1.KVEventsSpec) func(*v1alpha1.RouterFleet) {
+	return func(f *v1alpha1.RouterFleet) { f.Spec.Workers.KVEvents = e }
+}
+
+func cacheAware(c v1alpha1.CacheAwareSpec) func(*v1alpha1.RouterFleet) {
+	return func(f *v1alpha1.RouterFleet) { f.Spec.Routing.CacheAware = c }
 }
 
 func staticWorkers(url string) v1alpha1.WorkersSpec {

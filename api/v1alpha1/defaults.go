@@ -15,6 +15,7 @@ func (s *RouterFleetSpec) Default() {
 	setDefault(&s.ImagePullPolicy, corev1.PullIfNotPresent)
 	s.Workers.Default()
 	s.Routing.Default()
+	s.Index.Default()
 	s.Rollout.Default()
 	s.Service.Default()
 	s.Drain.Default()
@@ -30,16 +31,38 @@ func (s *RouterFleetSpec) Default() {
 func (s *WorkersSpec) Default() {
 	setDefault(&s.Discovery, DiscoveryPlain)
 	setDefault(&s.Port, intstr.FromString("http"))
+	s.KVEvents.Default()
+}
+
+// Default fills in the static defaults.
+func (s *KVEventsSpec) Default() {
+	setDefault(&s.Mode, KVEventsEnabled)
+	setDefault(&s.Port, 5557)
 }
 
 // Default fills in the static defaults.
 func (s *RoutingSpec) Default() {
-	setDefault(&s.Policy, PolicyPowerOfTwo)
+	setDefault(&s.Policy, PolicyCacheAware)
+	s.CacheAware.Default()
 	setDefault(&s.RequestTimeoutSeconds, 600)
 	setDefault(&s.StaleRequestTimeoutSeconds, 1800)
 	setDefault(&s.CircuitBreaker.FailureThreshold, 5)
 	setDefault(&s.CircuitBreaker.CoolDownSeconds, 30)
 }
+
+// Default fills in the static defaults.
+func (s *CacheAwareSpec) Default() {
+	setDefault(&s.HostTierPercent, ptr.To[int32](75))
+	setDefault(&s.DiskTierPercent, ptr.To[int32](25))
+	setDefault(&s.UntrustedPercent, ptr.To[int32](50))
+	setDefault(&s.PileUpTokens, ptr.To[int32](16384))
+	setDefault(&s.PredictTTLSeconds, ptr.To[int32](5))
+	setDefault(&s.PrefillScalePercent, ptr.To[int32](100))
+	setDefault(&s.DecodeWeightPercent, ptr.To[int32](0))
+}
+
+// Default fills in the static defaults.
+func (s *IndexSpec) Default() { setDefault(&s.Match, MatchDeepest) }
 
 // Default fills in the static defaults.
 func (s *RolloutSpec) Default() {

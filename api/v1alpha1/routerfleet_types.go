@@ -99,6 +99,11 @@ type RouterFleetSpec struct {
 	// +kubebuilder:default={}
 	Routing RoutingSpec `json:"routing,omitzero"`
 
+	// index is where routers keep what engines hold.
+	// +optional
+	// +kubebuilder:default={}
+	Index IndexSpec `json:"index,omitzero"`
+
 	// rollout says how a new revision replaces the old one.
 	// +optional
 	// +kubebuilder:default={}

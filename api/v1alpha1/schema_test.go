@@ -58,8 +58,9 @@ func TestGoDefaultsEqualSchemaDefaults(t *testing.T) {
 	specs := map[string]v1alpha1.RouterFleetSpec{
 		"empty": {},
 		"every parent set, no leaf": {
-			Workers: v1alpha1.WorkersSpec{Plain: &v1alpha1.PlainDiscovery{}},
+			Workers: v1alpha1.WorkersSpec{Plain: &v1alpha1.PlainDiscovery{}, KVEvents: v1alpha1.KVEventsSpec{BlockSize: 16}},
 			Routing: v1alpha1.RoutingSpec{ExtraArgs: []string{"--log-level=debug"}},
+			Index:   v1alpha1.IndexSpec{MaxBlocks: ptr.To[int64](1)},
 			Rollout: v1alpha1.RolloutSpec{RestartToken: "1"},
 			Service: v1alpha1.ServiceSpec{Labels: map[string]v1alpha1.LabelValue{"a": "b"}},
 		},
@@ -68,6 +69,10 @@ func TestGoDefaultsEqualSchemaDefaults(t *testing.T) {
 			Rollout:  v1alpha1.RolloutSpec{MinReadySeconds: ptr.To[int32](0), RevisionHistoryLimit: ptr.To[int32](0)},
 			Drain:    v1alpha1.DrainSpec{PreStopSeconds: ptr.To[int32](0)},
 			Workers:  v1alpha1.WorkersSpec{Port: intstr.FromInt32(8000)},
+			Routing: v1alpha1.RoutingSpec{CacheAware: v1alpha1.CacheAwareSpec{
+				HostTierPercent: ptr.To[int32](0), DiskTierPercent: ptr.To[int32](0), UntrustedPercent: ptr.To[int32](0),
+				PileUpTokens: ptr.To[int32](0), PredictTTLSeconds: ptr.To[int32](0), PrefillScalePercent: ptr.To[int32](0),
+			}},
 		},
 	}
 	structural := structuralSchema(t)

@@ -50,6 +50,11 @@ type WorkersSpec struct {
 	// +listMapKey=id
 	// +kubebuilder:validation:MaxItems=256
 	Static []StaticWorker `json:"static,omitempty"`
+
+	// kvEvents says how the engines announce what their KV caches hold.
+	// +optional
+	// +kubebuilder:default={}
+	KVEvents KVEventsSpec `json:"kvEvents,omitzero"`
 }
 
 // PlainDiscovery finds workers by label.

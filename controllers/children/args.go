@@ -14,6 +14,7 @@ import (
 const tokensPath = "/etc/routerfleet/tokens"
 
 var policyFlags = map[v1alpha1.RoutingPolicy]string{
+	v1alpha1.PolicyCacheAware: "cache_aware",
 	v1alpha1.PolicyPowerOfTwo: "power_of_two",
 	v1alpha1.PolicyRoundRobin: "round_robin",
 }

@@ -99,7 +99,7 @@ func TestEveryRenderedFlagIsOwned(t *testing.T) {
 	production := readFleet(t, "testdata/production/fleet.yaml")
 	production.Spec.Routing.ExtraArgs = nil
 	for _, arg := range argsOf(t, production) {
-		flag, _, _ := strings.Cut(arg, "=")
+		flag, _, _ := strings.Cut(strings.Replace(arg, "--no-", "--", 1), "=")
 		if !slices.ContainsFunc(ownedFlags, func(prefix string) bool { return strings.HasPrefix(flag, prefix) }) {
 			t.Errorf("%s is rendered and not denied in extraArgs", flag)
 		}
@@ -111,4 +111,6 @@ var ownedFlags = []string{
 	"--kv-", "--admin-", "--hash-seed-file", "--host", "--port", "--selector", "--service-discovery", "--token-dir",
 	"--worker", "--shutdown-", "--model-id", "--policy", "--request-timeout-secs", "--stale-request-timeout-secs",
 	"--cb-", "--max-concurrent-requests", "--kubeconfig", "--pod-uid", "--revision",
+	"--host-tier-percent", "--disk-tier-percent", "--untrusted-percent", "--pile-up-tokens", "--predict-ttl-secs",
+	"--prefill-scale-percent", "--decode-weight-percent", "--index-", "--match",
 }

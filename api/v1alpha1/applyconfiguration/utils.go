@@ -16,10 +16,18 @@ import (
 func ForKind(kind schema.GroupVersionKind) interface{} {
 	switch kind {
 	// Group=routerfleet.io, Version=v1alpha1
+	case v1alpha1.SchemeGroupVersion.WithKind("CacheAwareSpec"):
+		return &apiv1alpha1.CacheAwareSpecApplyConfiguration{}
 	case v1alpha1.SchemeGroupVersion.WithKind("CircuitBreakerSpec"):
 		return &apiv1alpha1.CircuitBreakerSpecApplyConfiguration{}
 	case v1alpha1.SchemeGroupVersion.WithKind("DrainSpec"):
 		return &apiv1alpha1.DrainSpecApplyConfiguration{}
+	case v1alpha1.SchemeGroupVersion.WithKind("IndexSpec"):
+		return &apiv1alpha1.IndexSpecApplyConfiguration{}
+	case v1alpha1.SchemeGroupVersion.WithKind("KVEventsHash"):
+		return &apiv1alpha1.KVEventsHashApplyConfiguration{}
+	case v1alpha1.SchemeGroupVersion.WithKind("KVEventsSpec"):
+		return &apiv1alpha1.KVEventsSpecApplyConfiguration{}
 	case v1alpha1.SchemeGroupVersion.WithKind("PlainDiscovery"):
 		return &apiv1alpha1.PlainDiscoveryApplyConfiguration{}
 	case v1alpha1.SchemeGroupVersion.WithKind("PodTemplateMetadata"):

@@ -25,6 +25,37 @@ var parser *typed.Parser
 var schemaYAML = typed.YAMLObject(`types:
 - name: com.github.routerfleet.routerfleet.api.v1alpha1.AnnotationValue
   scalar: string
+- name: com.github.routerfleet.routerfleet.api.v1alpha1.CacheAwareSpec
+  map:
+    fields:
+    - name: decodeWeightPercent
+      type:
+        scalar: numeric
+      default: 0
+    - name: diskTierPercent
+      type:
+        scalar: numeric
+      default: 25
+    - name: hostTierPercent
+      type:
+        scalar: numeric
+      default: 75
+    - name: pileUpTokens
+      type:
+        scalar: numeric
+      default: 16384
+    - name: predictTTLSeconds
+      type:
+        scalar: numeric
+      default: 5
+    - name: prefillScalePercent
+      type:
+        scalar: numeric
+      default: 100
+    - name: untrustedPercent
+      type:
+        scalar: numeric
+      default: 50
 - name: com.github.routerfleet.routerfleet.api.v1alpha1.CircuitBreakerSpec
   map:
     fields:
@@ -47,6 +78,57 @@ var schemaYAML = typed.YAMLObject(`types:
       type:
         scalar: numeric
       default: 630
+- name: com.github.routerfleet.routerfleet.api.v1alpha1.IndexMatch
+  scalar: string
+- name: com.github.routerfleet.routerfleet.api.v1alpha1.IndexSpec
+  map:
+    fields:
+    - name: match
+      type:
+        namedType: com.github.routerfleet.routerfleet.api.v1alpha1.IndexMatch
+      default: Deepest
+    - name: maxBlocks
+      type:
+        scalar: numeric
+- name: com.github.routerfleet.routerfleet.api.v1alpha1.KVEventsHash
+  map:
+    fields:
+    - name: algorithm
+      type:
+        namedType: com.github.routerfleet.routerfleet.api.v1alpha1.KVEventsHashAlgorithm
+    - name: seed
+      type:
+        scalar: string
+- name: com.github.routerfleet.routerfleet.api.v1alpha1.KVEventsHashAlgorithm
+  scalar: string
+- name: com.github.routerfleet.routerfleet.api.v1alpha1.KVEventsMode
+  scalar: string
+- name: com.github.routerfleet.routerfleet.api.v1alpha1.KVEventsSpec
+  map:
+    fields:
+    - name: blockSize
+      type:
+        scalar: numeric
+    - name: dpSize
+      type:
+        scalar: numeric
+    - name: hash
+      type:
+        namedType: com.github.routerfleet.routerfleet.api.v1alpha1.KVEventsHash
+    - name: mode
+      type:
+        namedType: com.github.routerfleet.routerfleet.api.v1alpha1.KVEventsMode
+      default: Enabled
+    - name: port
+      type:
+        scalar: numeric
+      default: 5557
+    - name: replayPort
+      type:
+        scalar: numeric
+    - name: topic
+      type:
+        scalar: string
 - name: com.github.routerfleet.routerfleet.api.v1alpha1.LabelValue
   scalar: string
 - name: com.github.routerfleet.routerfleet.api.v1alpha1.PlainDiscovery
@@ -203,6 +285,10 @@ var schemaYAML = typed.YAMLObject(`types:
           elementRelationship: associative
           keys:
           - name
+    - name: index
+      type:
+        namedType: com.github.routerfleet.routerfleet.api.v1alpha1.IndexSpec
+      default: {}
     - name: modelID
       type:
         scalar: string
@@ -307,6 +393,10 @@ var schemaYAML = typed.YAMLObject(`types:
 - name: com.github.routerfleet.routerfleet.api.v1alpha1.RoutingSpec
   map:
     fields:
+    - name: cacheAware
+      type:
+        namedType: com.github.routerfleet.routerfleet.api.v1alpha1.CacheAwareSpec
+      default: {}
     - name: circuitBreaker
       type:
         namedType: com.github.routerfleet.routerfleet.api.v1alpha1.CircuitBreakerSpec
@@ -323,7 +413,7 @@ var schemaYAML = typed.YAMLObject(`types:
     - name: policy
       type:
         namedType: com.github.routerfleet.routerfleet.api.v1alpha1.RoutingPolicy
-      default: PowerOfTwo
+      default: CacheAware
     - name: requestTimeoutSeconds
       type:
         scalar: numeric
@@ -417,6 +507,10 @@ var schemaYAML = typed.YAMLObject(`types:
       type:
         namedType: com.github.routerfleet.routerfleet.api.v1alpha1.WorkerDiscovery
       default: Plain
+    - name: kvEvents
+      type:
+        namedType: com.github.routerfleet.routerfleet.api.v1alpha1.KVEventsSpec
+      default: {}
     - name: plain
       type:
         namedType: com.github.routerfleet.routerfleet.api.v1alpha1.PlainDiscovery

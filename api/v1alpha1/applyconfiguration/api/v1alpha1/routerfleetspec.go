@@ -27,6 +27,8 @@ type RouterFleetSpecApplyConfiguration struct {
 	Workers *WorkersSpecApplyConfiguration `json:"workers,omitempty"`
 	// routing says how requests reach workers.
 	Routing *RoutingSpecApplyConfiguration `json:"routing,omitempty"`
+	// index is where routers keep what engines hold.
+	Index *IndexSpecApplyConfiguration `json:"index,omitempty"`
 	// rollout says how a new revision replaces the old one.
 	Rollout *RolloutSpecApplyConfiguration `json:"rollout,omitempty"`
 	// service is the Service clients use. It carries the name of the fleet.
@@ -103,6 +105,14 @@ func (b *RouterFleetSpecApplyConfiguration) WithWorkers(value *WorkersSpecApplyC
 // If called multiple times, the Routing field is set to the value of the last call.
 func (b *RouterFleetSpecApplyConfiguration) WithRouting(value *RoutingSpecApplyConfiguration) *RouterFleetSpecApplyConfiguration {
 	b.Routing = value
+	return b
+}
+
+// WithIndex sets the Index field in the declarative configuration to the given value
+// and returns the receiver, so that objects can be built by chaining "With" function invocations.
+// If called multiple times, the Index field is set to the value of the last call.
+func (b *RouterFleetSpecApplyConfiguration) WithIndex(value *IndexSpecApplyConfiguration) *RouterFleetSpecApplyConfiguration {
+	b.Index = value
 	return b
 }
 

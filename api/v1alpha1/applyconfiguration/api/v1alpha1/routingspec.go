@@ -11,8 +11,12 @@ import (
 //
 // RoutingSpec says how requests reach workers.
 type RoutingSpecApplyConfiguration struct {
-	// policy chooses the worker of a request.
+	// policy chooses the worker of a request. CacheAware follows the engines' KV
+	// events; where there are none it chooses by load.
 	Policy *apiv1alpha1.RoutingPolicy `json:"policy,omitempty"`
+	// cacheAware are the weights of the policy CacheAware. Public traces need none
+	// of them changed.
+	CacheAware *CacheAwareSpecApplyConfiguration `json:"cacheAware,omitempty"`
 	// requestTimeoutSeconds bounds a request; of a stream, its time to the first
 	// byte.
 	RequestTimeoutSeconds *int32 `json:"requestTimeoutSeconds,omitempty"`
@@ -39,6 +43,14 @@ func RoutingSpec() *RoutingSpecApplyConfiguration {
 // If called multiple times, the Policy field is set to the value of the last call.
 func (b *RoutingSpecApplyConfiguration) WithPolicy(value apiv1alpha1.RoutingPolicy) *RoutingSpecApplyConfiguration {
 	b.Policy = &value
+	return b
+}
+
+// WithCacheAware sets the CacheAware field in the declarative configuration to the given value
+// and returns the receiver, so that objects can be built by chaining "With" function invocations.
+// If called multiple times, the CacheAware field is set to the value of the last call.
+func (b *RoutingSpecApplyConfiguration) WithCacheAware(value *CacheAwareSpecApplyConfiguration) *RoutingSpecApplyConfiguration {
+	b.CacheAware = value
 	return b
 }
 

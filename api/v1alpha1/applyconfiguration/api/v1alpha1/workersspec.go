@@ -22,6 +22,8 @@ type WorkersSpecApplyConfiguration struct {
 	// static lists workers that no Service announces. They are added to those
 	// that discovery finds.
 	Static []StaticWorkerApplyConfiguration `json:"static,omitempty"`
+	// kvEvents says how the engines announce what their KV caches hold.
+	KVEvents *KVEventsSpecApplyConfiguration `json:"kvEvents,omitempty"`
 }
 
 // WorkersSpecApplyConfiguration constructs a declarative configuration of the WorkersSpec type for use with
@@ -64,5 +66,13 @@ func (b *WorkersSpecApplyConfiguration) WithStatic(values ...*StaticWorkerApplyC
 		}
 		b.Static = append(b.Static, *values[i])
 	}
+	return b
+}
+
+// WithKVEvents sets the KVEvents field in the declarative configuration to the given value
+// and returns the receiver, so that objects can be built by chaining "With" function invocations.
+// If called multiple times, the KVEvents field is set to the value of the last call.
+func (b *WorkersSpecApplyConfiguration) WithKVEvents(value *KVEventsSpecApplyConfiguration) *WorkersSpecApplyConfiguration {
+	b.KVEvents = value
 	return b
 }
