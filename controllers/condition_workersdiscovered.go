@@ -1,28 +1,39 @@
 package controllers
 
 import (
+	"slices"
+
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/routerfleet/routerfleet/api/v1alpha1"
+	"github.com/routerfleet/routerfleet/router/bootstrap/status"
 )
 
 // conditionWorkersDiscovered says whether the routers found engines they can use, as they tell it themselves.
 //
-//  1. a settled replica reports a usable worker: true
-//  2. settled replicas report none: false
-//  3. running replicas were asked and are silent: unknown, unreachable
-//  4. Ready replicas exist and none was asked yet (the operator just started): as it was said before
-//  5. nobody has answered yet, or there is nobody to ask: unknown
+//  1. a settled replica reports a usable worker, and no replica trusts any rank's events: false
+//  2. a settled replica reports a usable worker: true; the message names problems with some engines' events
+//  3. settled replicas report none: false
+//  4. running replicas were asked and are silent: unknown, unreachable
+//  5. Ready replicas exist and none was asked yet (the operator just started): as it was said before
+//  6. nobody has answered yet, or there is nobody to ask: unknown
 func conditionWorkersDiscovered(f facts) metav1.Condition {
-	is := func(status metav1.ConditionStatus, reason, message string) metav1.Condition {
-		return condition(v1alpha1.ConditionWorkersDiscovered, status, reason, message)
+	is := func(value metav1.ConditionStatus, reason, message string) metav1.Condition {
+		return condition(v1alpha1.ConditionWorkersDiscovered, value, reason, message)
 	}
-	answers := settledAnswers(f)
-	for _, s := range answers {
-		if s.Workers.Usable > 0 {
-			return is(metav1.ConditionTrue, v1alpha1.ReasonWorkersFound, "the routers found workers")
+	answers := freshAnswers(f)
+	usable := slices.ContainsFunc(answers, func(s *status.Status) bool { return s.Workers.Usable > 0 })
+	switch {
+	case usable && streamsUntrusted(f):
+		return is(metav1.ConditionFalse, v1alpha1.ReasonKVStreamUntrusted,
+			"the routers found workers and serve, but trust the KV events of none: batches are missing or were not understood")
+	case usable:
+		message := "the routers found workers"
+		if trouble := eventTrouble(f); trouble != "" {
+			message += "; some have trouble with their KV events: " + trouble
 		}
+		return is(metav1.ConditionTrue, v1alpha1.ReasonWorkersFound, message)
 	}
 	if len(answers) > 0 {
 		return is(metav1.ConditionFalse, v1alpha1.ReasonNoWorkers,

@@ -85,6 +85,93 @@ func TestWorkersDiscoveredIsWhatRoutersTell(t *testing.T) {
 	})
 }
 
+func untrusted(ranks int) status.Problem {
+	return status.Problem{Code: status.CodeKVStreamUntrusted, Count: ranks, Example: "ns/engine-x: rank 0 at seq 7"}
+}
+
+func TestWorkersAreNotDiscoveredWhileNobodyTrustsAnyStream(t *testing.T) {
+	all := func(ranks int, problems ...status.Problem) func(*facts) {
+		return func(f *facts) {
+			for i := range 3 {
+				f.report(i, ranks, problems...)
+			}
+		}
+	}
+	and := func(changes ...func(*facts)) func(*facts) {
+		return func(f *facts) {
+			for _, change := range changes {
+				change(f)
+			}
+		}
+	}
+	check(t, v1alpha1.ConditionWorkersDiscovered, []expected{
+		{"every rank, for every replica", all(4, untrusted(4)), no, v1alpha1.ReasonKVStreamUntrusted},
+		{"all but one rank", all(4, untrusted(3)), yes, v1alpha1.ReasonWorkersFound},
+		{"every rank is followed and trusted", all(4), yes, v1alpha1.ReasonWorkersFound},
+		{"no rank is followed", all(0), yes, v1alpha1.ReasonWorkersFound},
+		{"one replica trusts one rank", and(all(4, untrusted(4)), func(f *facts) { f.report(2, 4, untrusted(3)) }), yes, v1alpha1.ReasonWorkersFound},
+		{"one replica follows none", and(all(4, untrusted(4)), func(f *facts) { f.report(2, 0) }), no, v1alpha1.ReasonKVStreamUntrusted},
+		{"the one that trusted is silent", and(all(4, untrusted(4)), func(f *facts) {
+			f.report(2, 4)
+			f.silence(2, prober.Silence)
+		}), no, v1alpha1.ReasonKVStreamUntrusted},
+		{"other problems cost no trust", all(4, status.Problem{Code: status.CodeEventSettings, Count: 4}), yes, v1alpha1.ReasonWorkersFound},
+		{"without workers that is what is said", and(all(4, untrusted(4)), func(f *facts) {
+			for i := range 3 {
+				f.answers[f.decision.Replicas[i].Pod.Container].Status.Workers.Usable = 0
+			}
+		}), no, v1alpha1.ReasonNoWorkers},
+	})
+	ready := meta.FindStatusCondition(conditionsOf(facts3(all(4, untrusted(4)))), v1alpha1.ConditionReady)
+	if ready.Status != no || ready.Reason != v1alpha1.ReasonWorkersNotDiscovered || !strings.Contains(ready.Message, "and serve") {
+		t.Errorf("Ready is %+v", ready)
+	}
+}
+
+func TestAMessageNamesTheTroubleWithEventsAndNotItsExample(t *testing.T) {
+	f := facts3(func(f *facts) {
+		f.report(0, 4, untrusted(1), status.Problem{Code: status.CodeForeignEventHost, Count: 1, Example: "10.9.9.9"})
+		f.report(1, 4, untrusted(2), status.Problem{Code: status.CodeUnknown, Count: 5}, status.Problem{Code: status.CodeClockSkew, Count: 3})
+	})
+	const want = "the routers found workers; some have trouble with their KV events: foreign_event_host (1), kv_stream_untrusted (2)"
+	if got := conditionWorkersDiscovered(f).Message; got != want {
+		t.Errorf("got  %s\nwant %s", got, want)
+	}
+}
+
+// One replica reports more than the others, for good. The scout is read every ten seconds, the others every five
+// minutes: whose answer is fresh must not show.
+func TestWhatIsSaidOfEventsDoesNotDependOnWhoseAnswerIsFresh(t *testing.T) {
+	said := map[string]bool{}
+	for fresh := range 3 {
+		f := facts3(func(f *facts) {
+			for i := range 3 {
+				ago := 4 * time.Minute
+				if i == fresh {
+					ago = time.Second
+				}
+				f.answer(i, ago, status.Workers{Discovered: 4, Usable: 4, Subscribed: 4 - i})
+				f.report(i, 4, untrusted(1+i))
+			}
+		})
+		s := statusOf(f)
+		said[meta.FindStatusCondition(s.Conditions, v1alpha1.ConditionWorkersDiscovered).Message] = true
+		if s.Workers.Subscribed == nil || *s.Workers.Subscribed != 2 {
+			t.Errorf("subscribed is %v, want the fewest, 2", s.Workers.Subscribed)
+		}
+	}
+	if len(said) != 1 {
+		t.Errorf("the message moves at rest: %v", said)
+	}
+}
+
+func TestNobodyIsCountedAsSubscribedWhereEventsAreNotRead(t *testing.T) {
+	f := facts3(func(f *facts) { f.fleet.Spec.Workers.KVEvents.Mode = v1alpha1.KVEventsDisabled })
+	if w := workersOf(f); w.Subscribed != nil || *w.Discovered != 2 {
+		t.Errorf("workers %+v", w)
+	}
+}
+
 func TestRollingOutMapsEachReasonOfThePlanner(t *testing.T) {
 	at := func(r rollout.Reason) func(*facts) {
 		return func(f *facts) { f.decision.Reason = r }

@@ -55,6 +55,12 @@ func (f *facts) answer(replica int, ago time.Duration, w status.Workers) {
 	}
 }
 
+// report books what a replica's router said of its engines' events, in the answer it gave before.
+func (f *facts) report(replica, ranks int, problems ...status.Problem) {
+	s := f.answers[f.decision.Replicas[replica].Pod.Container].Status
+	s.Ranks.Total, s.Problems = ranks, problems
+}
+
 // silence books that a replica's router has not answered for some time; what it said before stays.
 func (f *facts) silence(replica int, since time.Duration) {
 	box := f.decision.Replicas[replica].Pod.Container

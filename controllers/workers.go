@@ -10,15 +10,14 @@ import (
 	"github.com/routerfleet/routerfleet/router/bootstrap/status"
 )
 
-// freshness is how much older than the newest an answer may be to count for workers. At rest only the scout is read
+// freshness is how much older than the newest an answer may be to count workers. At rest only the scout is read
 // every ten seconds; what others said minutes ago must not outvote it.
 const freshness = 15 * time.Second
 
-// settledAnswers are the answers that may say something about workers: of replicas' present containers, not silent,
-// settled (before, a router has not looked yet), and about as new as the newest.
-func settledAnswers(f facts) []*status.Status {
-	var newest time.Time
-	var candidates []rollout.Answer
+// standingAnswers are the answers that stand: of replicas' present containers, not silent, and settled (before, a router
+// has not looked yet).
+func standingAnswers(f facts) []rollout.Answer {
+	var out []rollout.Answer
 	for _, r := range f.decision.Replicas {
 		if r.Pod == nil {
 			continue
@@ -27,13 +26,22 @@ func settledAnswers(f facts) []*status.Status {
 		if !ok || a.Status == nil || a.Status.State != status.StateSettled || silent(a, f.now) {
 			continue
 		}
-		candidates = append(candidates, a)
+		out = append(out, a)
+	}
+	return out
+}
+
+// freshAnswers are the standing answers about as new as the newest: what may say how many workers there are.
+func freshAnswers(f facts) []*status.Status {
+	standing := standingAnswers(f)
+	var newest time.Time
+	for _, a := range standing {
 		if a.ReadAt.After(newest) {
 			newest = a.ReadAt
 		}
 	}
 	var out []*status.Status
-	for _, a := range candidates {
+	for _, a := range standing {
 		if newest.Sub(a.ReadAt) <= freshness {
 			out = append(out, a.Status)
 		}
@@ -41,9 +49,10 @@ func settledAnswers(f facts) []*status.Status {
 	return out
 }
 
-// workersOf counts the engines: the most any replica reports. Nil while nobody knows.
+// workersOf counts the engines: the most any replica reports, and of those whose events are read the fewest. Nil while
+// nobody knows.
 func workersOf(f facts) *v1alpha1.WorkersStatus {
-	answers := settledAnswers(f)
+	answers := freshAnswers(f)
 	if len(answers) == 0 && unasked(f) {
 		return f.previous.Workers
 	}
@@ -54,5 +63,19 @@ func workersOf(f facts) *v1alpha1.WorkersStatus {
 	for _, s := range answers {
 		most = max(most, s.Workers.Discovered)
 	}
-	return &v1alpha1.WorkersStatus{Discovered: ptr.To(int32(most))}
+	return &v1alpha1.WorkersStatus{Discovered: ptr.To(int32(most)), Subscribed: subscribedOf(f)}
+}
+
+// subscribedOf asks every answer that stands, also those of minutes ago: the fewest of a set that changes with the age of
+// its members would move at rest.
+func subscribedOf(f facts) *int32 {
+	standing := standingAnswers(f)
+	if len(standing) == 0 || f.fleet.Spec.Workers.KVEvents.Mode == v1alpha1.KVEventsDisabled {
+		return nil
+	}
+	fewest := standing[0].Status.Workers.Subscribed
+	for _, a := range standing {
+		fewest = min(fewest, a.Status.Workers.Subscribed)
+	}
+	return ptr.To(int32(fewest))
 }

@@ -53,6 +53,9 @@ const (
 	ReasonWorkersFound = "WorkersFound"
 	// ReasonNoWorkers: every replica that answers reports none.
 	ReasonNoWorkers = "NoWorkers"
+	// ReasonKVStreamUntrusted: there are usable workers, and no replica trusts the
+	// event stream of any of their ranks.
+	ReasonKVStreamUntrusted = "KVStreamUntrusted"
 	// ReasonStatusUnreachable: no replica answers (status Unknown); also of
 	// Stalled.
 	ReasonStatusUnreachable = "StatusUnreachable"
