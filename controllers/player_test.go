@@ -231,7 +231,9 @@ type network struct {
 	mu      sync.Mutex
 	routers map[string]*fakeRouter
 	workers int // what routers report; -1 is silence
-	serial  int
+	// untrusted is how many of the workers' ranks, one each, routers do not trust.
+	untrusted int
+	serial    int
 }
 
 type fakeRouter struct {
@@ -244,6 +246,13 @@ func (n *network) setWorkers(count int) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	n.workers = count
+}
+
+// setUntrusted changes how many ranks no router trusts.
+func (n *network) setUntrusted(ranks int) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	n.untrusted = ranks
 }
 
 // add gives a pod an address, and a router behind it that knows the fleet's token.
@@ -265,7 +274,7 @@ func (n *network) add(ctx context.Context, p *player, pod *corev1.Pod) string {
 
 func (n *network) RoundTrip(req *http.Request) (*http.Response, error) {
 	n.mu.Lock()
-	r, workers := n.routers[req.URL.Host], n.workers
+	r, workers, untrusted := n.routers[req.URL.Host], n.workers, n.untrusted
 	n.mu.Unlock()
 	if r == nil || workers < 0 {
 		return nil, errors.New("connection refused")
@@ -274,8 +283,12 @@ func (n *network) RoundTrip(req *http.Request) (*http.Response, error) {
 	in := req.Clone(req.Context())
 	in.RequestURI, in.Host, in.Body = req.URL.RequestURI(), req.URL.Host, http.NoBody
 	signed.Handler(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
-		_ = json.NewEncoder(w).Encode(status.Status{PodUID: string(r.uid), Boot: "1", State: status.StateSettled, Verdict: status.VerdictDisabled,
-			Workers: status.Workers{Discovered: workers, Usable: workers}})
+		answer := status.Status{PodUID: string(r.uid), Boot: "1", State: status.StateSettled, Verdict: status.VerdictDisabled,
+			Workers: status.Workers{Discovered: workers, Usable: workers, Subscribed: workers}, Ranks: status.Ranks{Total: workers}}
+		if untrusted > 0 {
+			answer.Problems = []status.Problem{{Code: status.CodeKVStreamUntrusted, Count: untrusted}}
+		}
+		_ = json.NewEncoder(w).Encode(answer)
 	}), signed.Options{Keys: func() []signed.Key { return []signed.Key{r.key} }}).ServeHTTP(rec, in)
 	return &http.Response{StatusCode: rec.code, Header: rec.header, Body: io.NopCloser(&rec.body), Request: req}, nil
 }

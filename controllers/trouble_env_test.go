@@ -3,6 +3,7 @@
 package controllers
 
 import (
+	"errors"
 	"fmt"
 	"net/http"
 	"strings"
@@ -207,6 +208,31 @@ func TestWorkersAreFollowedAtRest(t *testing.T) {
 	b.has("demo", v1alpha1.ConditionWorkersDiscovered, metav1.ConditionUnknown, v1alpha1.ReasonStatusUnreachable)
 	b.op.wire.take()
 	b.atRest(3)
+}
+
+// TestUntrustedStreamsAreSaidAsTheySpread: a rank in the message, all of them in the reason, and back; at rest nothing moves.
+func TestUntrustedStreamsAreSaidAsTheySpread(t *testing.T) {
+	b := settled(t)
+	b.player.net.setWorkers(3)
+	b.eventually("three are subscribed", func() error {
+		if w := b.get("demo").Status.Workers; w == nil || w.Subscribed == nil || *w.Subscribed != 3 {
+			return fmt.Errorf("%+v", w)
+		}
+		return nil
+	})
+	b.player.net.setUntrusted(2)
+	b.eventually("two ranks are named", func() error {
+		if m := messageOf(b.get("demo").Status, v1alpha1.ConditionWorkersDiscovered); !strings.Contains(m, "kv_stream_untrusted (2)") {
+			return errors.New(m)
+		}
+		return nil
+	})
+	b.has("demo", v1alpha1.ConditionReady, metav1.ConditionTrue, v1alpha1.ReasonFleetReady)
+	b.player.net.setUntrusted(3)
+	b.has("demo", v1alpha1.ConditionWorkersDiscovered, metav1.ConditionFalse, v1alpha1.ReasonKVStreamUntrusted)
+	b.atRest(3)
+	b.player.net.setUntrusted(0)
+	b.has("demo", v1alpha1.ConditionWorkersDiscovered, metav1.ConditionTrue, v1alpha1.ReasonWorkersFound)
 }
 
 // TestAnOperatorRestartChangesNothing: neither status nor children move, although nothing is remembered.
