@@ -253,6 +253,7 @@ func decodeModels(body []byte) ([]Model, error) {
 			ID      string      `json:"id"`
 			Created json.Number `json:"created"`
 			OwnedBy string      `json:"owned_by"`
+			Parent  string      `json:"parent"`
 		} `json:"data"`
 	}
 	if err := decodeOne(body, &doc); err != nil {
@@ -263,7 +264,7 @@ func decodeModels(body []byte) ([]Model, error) {
 		if len(models) == maxModels {
 			return nil, tooManyModels(len(doc.Data))
 		}
-		models = append(models, Model{ID: d.ID, Created: unixSeconds(d.Created), OwnedBy: d.OwnedBy})
+		models = append(models, Model{ID: d.ID, Created: unixSeconds(d.Created), OwnedBy: d.OwnedBy, Parent: d.Parent})
 	}
 	return checkModels(models)
 }
@@ -290,7 +291,7 @@ func checkModels(models []Model) ([]Model, error) {
 		return nil, tooManyModels(len(models))
 	}
 	for _, m := range models {
-		if m.ID == "" || len(m.ID) > maxModelIDBytes || len(m.OwnedBy) > maxModelIDBytes {
+		if m.ID == "" || len(m.ID) > maxModelIDBytes || len(m.OwnedBy) > maxModelIDBytes || len(m.Parent) > maxModelIDBytes {
 			return nil, fmt.Errorf("it lists a model whose id has %d bytes (1..%d allowed)", len(m.ID), maxModelIDBytes)
 		}
 	}

@@ -105,13 +105,14 @@ func TestAnEngineSaysWhatItServes(t *testing.T) {
 		want   string // facts, or part of the error
 		calls  int
 	}{
-		{"SGLang", map[string]string{"/server_info": sglangInfo, "/v1/models": oneModel}, "{[{demo-model 1758450000 sglang}] 2}", 2},
-		{"vLLM has no server_info", map[string]string{"/v1/models": `{"data":[{"id":"z"},{"id":"a","created":1.5},{"id":"z"}]}`}, "{[{a 1 } {z 0 }] 0}", 2},
-		{"server_info of another kind", map[string]string{"/server_info": `{"vllm_config":"..."}`, "/v1/models": oneModel}, "{[{demo-model 1758450000 sglang}] 0}", 2},
-		{"a page instead of server_info", map[string]string{"/server_info": "<html>", "/v1/models": oneModel}, "{[{demo-model 1758450000 sglang}] 0}", 2},
-		{"names from server_info alone", map[string]string{"/server_info": sglangInfo}, "{[{demo-model 0 }] 2}", 2},
-		{"a list of names", map[string]string{"/server_info": `{"served_model_name":["b","a"]}`}, "{[{a 0 } {b 0 }] 0}", 2},
-		{"the path when there is no name", map[string]string{"/server_info": `{"model_path":"/m","served_model_name":null}`}, "{[{/m 0 }] 0}", 2},
+		{"SGLang", map[string]string{"/server_info": sglangInfo, "/v1/models": oneModel}, "{[{demo-model 1758450000 sglang }] 2}", 2},
+		{"vLLM has no server_info", map[string]string{"/v1/models": `{"data":[{"id":"z"},{"id":"a","created":1.5},{"id":"z"}]}`}, "{[{a 1  } {z 0  }] 0}", 2},
+		{"a model and its adapter", map[string]string{"/v1/models": `{"data":[{"id":"base","parent":null},{"id":"lora","owned_by":"vllm","parent":"base"}]}`}, "{[{base 0  } {lora 0 vllm base}] 0}", 2},
+		{"server_info of another kind", map[string]string{"/server_info": `{"vllm_config":"..."}`, "/v1/models": oneModel}, "{[{demo-model 1758450000 sglang }] 0}", 2},
+		{"a page instead of server_info", map[string]string{"/server_info": "<html>", "/v1/models": oneModel}, "{[{demo-model 1758450000 sglang }] 0}", 2},
+		{"names from server_info alone", map[string]string{"/server_info": sglangInfo}, "{[{demo-model 0  }] 2}", 2},
+		{"a list of names", map[string]string{"/server_info": `{"served_model_name":["b","a"]}`}, "{[{a 0  } {b 0  }] 0}", 2},
+		{"the path when there is no name", map[string]string{"/server_info": `{"model_path":"/m","served_model_name":null}`}, "{[{/m 0  }] 0}", 2},
 		{"no models", map[string]string{"/v1/models": `{"data":[]}`}, "{[] 0}", 2},
 		{"nothing at all", map[string]string{}, "/v1/models answered 404", 2},
 		{"a key is wanted", map[string]string{"/server_info": "401", "/v1/models": "401"}, "/v1/models answered 401", 2},
@@ -120,7 +121,7 @@ func TestAnEngineSaysWhatItServes(t *testing.T) {
 		{"a model without id", map[string]string{"/v1/models": `{"data":[{}]}`}, "id has 0 bytes", 2},
 		{"not JSON", map[string]string{"/v1/models": `hello`}, "not the JSON expected", 2},
 		{"too large", map[string]string{"/v1/models": strings.Repeat(" ", maxFactsBytes+1)}, "larger than", 4}, // read errors are tried three times
-		{"the largest", map[string]string{"/v1/models": oneModel + strings.Repeat(" ", maxFactsBytes-len(oneModel))}, "{[{demo-model 1758450000 sglang}] 0}", 2},
+		{"the largest", map[string]string{"/v1/models": oneModel + strings.Repeat(" ", maxFactsBytes-len(oneModel))}, "{[{demo-model 1758450000 sglang }] 0}", 2},
 		{"ill", map[string]string{"/server_info": "500"}, "/server_info answered 500", 3},
 		{"busy", map[string]string{"/server_info": "503"}, "/server_info answered 503", 3},
 	} {

@@ -325,7 +325,7 @@ func TestAConfiguredModelRestrictsAndNames(t *testing.T) {
 	s.state("b", StateOtherModel)
 	s.state("c", StateInRotation)     // does not say: taken at the operator's word
 	s.state("d", StateUnintrospected) // not asked yet: no guess
-	if got := fmt.Sprint(s.snap.Models()); got != "[{m 0 }]" {
+	if got := fmt.Sprint(s.snap.Models()); got != "[{m 0  }]" {
 		t.Fatalf("models %s", got)
 	}
 	if c := s.snap.Counts(); c != (Counts{Discovered: 4, InRotation: 2, Withdrawn: 1, Unintrospected: 1}) {

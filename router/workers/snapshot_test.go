@@ -95,7 +95,7 @@ func TestModelsAreTheUnionOfPresentWorkersSorted(t *testing.T) {
 		{Worker: &Worker{id: "c", models: []Model{{ID: "gone"}}}, State: StateAbsent},
 	}
 	got := fmt.Sprint(newSnapshot(workers, "", true, nil).Models())
-	if want := "[{m 0 } {z 1 first}]"; got != want {
+	if want := "[{m 0  } {z 1 first }]"; got != want {
 		t.Fatalf("got %s, want %s", got, want)
 	}
 }

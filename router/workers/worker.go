@@ -19,6 +19,8 @@ type Model struct {
 	Created int64
 	// OwnedBy is empty when the engine did not say.
 	OwnedBy string
+	// Parent is the model that this one adapts (LoRA); empty for a model in its own right.
+	Parent string
 }
 
 // Worker is the immutable description of one engine endpoint in one snapshot. A later snapshot may hold another
