@@ -14,6 +14,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/routerfleet/routerfleet/router/policy"
 	"github.com/routerfleet/routerfleet/router/workers"
 )
 
@@ -22,6 +23,9 @@ type attempt struct {
 	x     *exchange
 	rank  *workers.Rank
 	lease *workers.Lease
+	// decision is why the rank was chosen, and what its cache was counted on for.
+	decision policy.Decision
+
 	timer *time.Timer // ends the exchange when the engine takes too long
 	trace connTrace
 	// waited is how long the engine had the request before its first byte, or before the failure.

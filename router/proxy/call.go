@@ -12,12 +12,18 @@ type call struct {
 	model  string
 	stream bool
 	prompt prompt
+	// What block keys are made of beside the prompt: its ids, nil when nobody asks for keys, and the raw cache_salt.
+	// unkeyed is why there can be no keys, as far as the body says.
+	ids     *tokenIDs
+	salt    []byte
+	unkeyed missReason
 }
 
 // readCall scans body once. promptMembers name the members that may hold the prompt, the first present one counts.
-// Only what the router needs is judged: that the body is a JSON object and its model, when there, a string.
-func readCall(body []byte, promptMembers []string) (call, *Error) {
-	c := call{body: body}
+// Only what the router needs is judged: that the body is a JSON object and its model, when there, a string. ids, if not
+// nil, collects the prompt's token ids.
+func readCall(body []byte, promptMembers []string, ids *tokenIDs) (call, *Error) {
+	c := call{body: body, ids: ids}
 	var model, promptValue []byte
 	best := len(promptMembers)
 	// A member that occurs twice counts with its last value, as in the JSON parsers of the engines.
@@ -27,7 +33,12 @@ func readCall(body []byte, promptMembers []string) (call, *Error) {
 			model = value
 		case "stream":
 			c.stream = string(value) == "true"
+		case "cache_salt":
+			c.salt = value
 		default:
+			if reason := unkeyedMembers[string(key)]; reason != missNone && c.unkeyed == missNone && asks(value) {
+				c.unkeyed = reason
+			}
 			at := slices.Index(promptMembers, string(key))
 			if at >= 0 && at <= best && !bytes.Equal(value, nullValue) {
 				best, promptValue = at, value
@@ -51,6 +62,6 @@ func readCall(body []byte, promptMembers []string) (call, *Error) {
 	default:
 		return call{}, &Error{Code: CodeBadRequest, Param: "model", Message: "model must be a string"}
 	}
-	c.prompt = readPrompt(promptValue)
+	c.prompt = readPrompt(promptValue, ids)
 	return c, nil
 }

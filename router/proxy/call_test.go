@@ -20,7 +20,7 @@ func TestACallReadsModelAndStreamWithTheLastOfTwoMembers(t *testing.T) {
 		{`{"stream":"true"}`, "", false},
 		{`{"messages":[{"model":"inner","stream":true}]}`, "", false},
 	} {
-		got, fault := readCall([]byte(c.body), []string{"messages"})
+		got, fault := readCall([]byte(c.body), []string{"messages"}, nil)
 		if fault != nil || got.model != c.model || got.stream != c.stream {
 			t.Errorf("%s: got model %q stream %v fault %v", c.body, got.model, got.stream, fault)
 		}
@@ -28,14 +28,14 @@ func TestACallReadsModelAndStreamWithTheLastOfTwoMembers(t *testing.T) {
 }
 
 func TestTheMoreExactPromptMemberCounts(t *testing.T) {
-	ids, _ := readCall([]byte(`{"input_ids":[1,2]}`), []string{"input_ids", "text"})
+	ids, _ := readCall([]byte(`{"input_ids":[1,2]}`), []string{"input_ids", "text"}, nil)
 	for _, body := range []string{`{"text":"x","input_ids":[1,2]}`, `{"input_ids":[1,2],"text":"x"}`} {
-		if got, _ := readCall([]byte(body), []string{"input_ids", "text"}); got.prompt != ids.prompt {
+		if got, _ := readCall([]byte(body), []string{"input_ids", "text"}, nil); got.prompt != ids.prompt {
 			t.Errorf("%s: got %+v, want that of the ids", body, got.prompt)
 		}
 	}
-	text, _ := readCall([]byte(`{"text":"x"}`), []string{"input_ids", "text"})
-	if got, _ := readCall([]byte(`{"input_ids":null,"text":"x"}`), []string{"input_ids", "text"}); got.prompt != text.prompt {
+	text, _ := readCall([]byte(`{"text":"x"}`), []string{"input_ids", "text"}, nil)
+	if got, _ := readCall([]byte(`{"input_ids":null,"text":"x"}`), []string{"input_ids", "text"}, nil); got.prompt != text.prompt {
 		t.Error("a null member hides the other")
 	}
 }
@@ -46,14 +46,14 @@ func TestOnlyUnreadableBodiesAreRefused(t *testing.T) {
 		`{"messages":[]}`, `{}`, `{"messages":[{"role":"assistant","content":null,"tool_calls":[]}]}`,
 		`{"stop":["a","b","c","d","e"]}`, `{"stop":"x"}`, `{"stop":[1,2]}`, `{"stream":7}`, `{"prompt":{"a":1}}`,
 	} {
-		if _, fault := readCall([]byte(body), []string{"messages", "prompt"}); fault != nil {
+		if _, fault := readCall([]byte(body), []string{"messages", "prompt"}, nil); fault != nil {
 			t.Errorf("%s: refused: %v", body, fault)
 		}
 	}
 	for body, says := range map[string]string{
 		``: "empty", `{`: "byte 1", `[]`: "not an object", `"x"`: "not an object", `{"model":5}`: "string", `{"a":}`: "byte 5",
 	} {
-		_, fault := readCall([]byte(body), nil)
+		_, fault := readCall([]byte(body), nil, nil)
 		if fault == nil || fault.Code != CodeBadRequest || !strings.Contains(fault.Message, says) {
 			t.Errorf("%q: got %v, want a bad_request that says %q", body, fault, says)
 		}

@@ -13,6 +13,8 @@ type Code string
 // The codes of the router, each with one HTTP status.
 const (
 	CodeBadRequest       Code = "bad_request"              // 400
+	CodeUnauthorized     Code = "unauthorized"             // 401: a decision table needs the fleet's admin token
+	CodeForbidden        Code = "forbidden"                // 403: the token is known, and is not the admin's
 	CodeNotFound         Code = "not_found"                // 404: no such route
 	CodeModelNotFound    Code = "model_not_found"          // 404
 	CodeMethodNotAllowed Code = "method_not_allowed"       // 405
@@ -29,6 +31,8 @@ const (
 
 var statusOf = map[Code]int{
 	CodeBadRequest:       http.StatusBadRequest,
+	CodeUnauthorized:     http.StatusUnauthorized,
+	CodeForbidden:        http.StatusForbidden,
 	CodeNotFound:         http.StatusNotFound,
 	CodeModelNotFound:    http.StatusNotFound,
 	CodeMethodNotAllowed: http.StatusMethodNotAllowed,

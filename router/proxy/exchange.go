@@ -29,6 +29,9 @@ type exchange struct {
 	r     *http.Request
 	route *route
 	call  call
+	// request is what the policy is asked with; its key source is keys.
+	request policy.Request
+	keys    promptKeys
 
 	ctx    context.Context
 	cancel context.CancelCauseFunc
@@ -43,6 +46,8 @@ type exchange struct {
 
 func newExchange(h *Handler, w *answer, r *http.Request, rt *route, c call, arrived time.Time) *exchange {
 	x := &exchange{h: h, w: w, r: r, route: rt, call: c, arrived: arrived, start: time.Now()}
+	x.keys = promptKeys{maker: h.keys, call: &x.call, route: rt}
+	x.request = policy.Request{Model: c.model, Key: c.prompt.key, PromptTokens: c.prompt.tokens, Keys: &x.keys}
 	x.ctx, x.cancel = context.WithCancelCause(r.Context())
 	return x
 }
@@ -57,12 +62,13 @@ func newExchange(h *Handler, w *answer, r *http.Request, rt *route, c call, arri
 //  5. All inside the retry budget. Timeouts are never tried again: the next engine would start from nothing.
 func (x *exchange) run() {
 	defer x.cancel(context.Canceled)
+	defer x.keys.release()
 	stale := time.AfterFunc(x.h.opts.StaleTimeout, func() { x.cancel(errStale) })
 	defer stale.Stop()
 
 	var held *heldAnswer
 	asked, unsent := 0, 0
-	t, fault := x.choose(policyRequest(x.call))
+	t, fault := x.choose()
 	if fault != nil {
 		fault.write(x.w)
 		return
@@ -98,11 +104,11 @@ func (x *exchange) retry(t *attempt, reason string) *attempt {
 		return nil
 	}
 	x.tried = append(x.tried, t.rank.Worker().ID())
-	next, fault := x.choose(policyRequest(x.call))
+	next, fault := x.choose()
 	if fault != nil && reason == retryClosed {
 		// A kept connection that was closed says nothing about the engine: it may be asked on a new one.
 		x.tried = x.tried[:len(x.tried)-1]
-		next, fault = x.choose(policyRequest(x.call))
+		next, fault = x.choose()
 	}
 	if fault != nil {
 		x.h.budget.refund()
@@ -128,16 +134,12 @@ func (x *exchange) pause(d time.Duration) bool {
 	}
 }
 
-func policyRequest(c call) policy.Request {
-	return policy.Request{Model: c.model, Key: c.prompt.key, PromptTokens: c.prompt.tokens}
-}
-
 // choose picks a rank of a worker not tried before and takes a lease on it.
-func (x *exchange) choose(request policy.Request) (*attempt, *Error) {
+func (x *exchange) choose() (*attempt, *Error) {
 	snapshot := x.h.opts.Workers.Snapshot()
-	ranks, known := snapshot.Pool(request.Model)
+	ranks, known := snapshot.Pool(x.request.Model)
 	if !known {
-		return nil, unknownModel(snapshot, request.Model)
+		return nil, unknownModel(snapshot, x.request.Model)
 	}
 	candidates := ranks
 	if len(x.tried) > 0 {
@@ -147,12 +149,14 @@ func (x *exchange) choose(request policy.Request) (*attempt, *Error) {
 		})
 	}
 	for len(candidates) > 0 {
-		rank, ok := x.h.opts.Policy.Pick(request, candidates)
+		decision, ok := x.h.policy.Decide(x.request, candidates)
 		if !ok {
 			break
 		}
-		if lease, ok := rank.Acquire(request.PromptTokens); ok {
-			return &attempt{x: x, rank: rank, lease: lease}, nil
+		rank := decision.Rank
+		if lease, ok := rank.AcquireCached(x.request.PromptTokens, decision.CreditTokens); ok {
+			x.h.policy.Sent(decision)
+			return &attempt{x: x, rank: rank, lease: lease, decision: decision}, nil
 		}
 		// Its breaker closed the door since the snapshot; another goroutine holds its probe.
 		candidates = slices.DeleteFunc(slices.Clone(candidates), func(r *workers.Rank) bool {

@@ -9,11 +9,15 @@ import (
 	"strconv"
 	"sync/atomic"
 	"time"
+
+	"github.com/routerfleet/routerfleet/router/policy"
 )
 
 // Handler serves the data listener. It is safe for concurrent use; New makes one.
 type Handler struct {
 	opts     Options
+	policy   policy.Decider
+	keys     *keyMaker
 	metrics  *metrics
 	budget   *retryBudget
 	admitted atomic.Int64
@@ -31,7 +35,10 @@ func New(o Options) (*Handler, error) {
 	if err != nil {
 		return nil, fmt.Errorf("register request metrics: %w", err)
 	}
-	return &Handler{opts: o, metrics: m, budget: newRetryBudget(time.Now)}, nil
+	return &Handler{
+		opts: o, policy: policy.Deciding(o.Policy), keys: newKeyMaker(o.Keys, o.Workers, m), metrics: m,
+		budget: newRetryBudget(time.Now),
+	}, nil
 }
 
 // InFlight returns the number of admitted requests whose answer has not ended.
@@ -103,6 +110,14 @@ func (h *Handler) forward(a *answer, r *http.Request, rt *route, arrived time.Ti
 		return
 	}
 	defer h.release()
+	explain := asksToExplain(r)
+	if explain {
+		if fault := h.mayExplain(r); fault != nil {
+			leaveUnread(a)
+			fault.write(a)
+			return
+		}
+	}
 	body, fault := readBody(a, r, h.opts.MaxBodyBytes)
 	if fault != nil {
 		// A read that timed out ends the context as well, but that client is still there to be told.
@@ -114,13 +129,20 @@ func (h *Handler) forward(a *answer, r *http.Request, rt *route, arrived time.Ti
 		fault.write(a)
 		return
 	}
-	call, fault := readCall(body, rt.prompt)
+	ids := h.keys.collector()
+	defer ids.free()
+	call, fault := readCall(body, rt.prompt, ids)
 	if fault != nil {
 		fault.write(a)
 		return
 	}
+	x := newExchange(h, a, r, rt, call, arrived)
+	if explain {
+		x.explain()
+		return
+	}
 	h.budget.earn()
-	newExchange(h, a, r, rt, call, arrived).run()
+	x.run()
 }
 
 func (h *Handler) healthz(a *answer, _ *http.Request) {

@@ -125,7 +125,7 @@ func (panicking) Pick(policy.Request, []*workers.Rank) (*workers.Rank, bool) {
 
 func TestAPanicIsCountedAnsweredAndLeavesNothingInFlight(t *testing.T) {
 	bubble(t, Options{}, []string{"a"}, func(r *rig) {
-		r.handler.opts.Policy = panicking{}
+		r.handler.policy = policy.Deciding(panicking{})
 		got := r.post(chatPath, chatBody)
 		r.wantError(got, CodeInternal)
 		if strings.Contains(got.body, "a bug in the policy") {

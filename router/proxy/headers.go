@@ -53,6 +53,8 @@ var withheld = map[string]bool{
 const (
 	headerDPRank    = "X-Data-Parallel-Rank"
 	headerErrorCode = "X-Routerfleet-Error-Code" // canonical form of X-RouterFleet-Error-Code
+	headerExplain   = "X-Routerfleet-Explain"    // and of X-RouterFleet-Explain
+	headerToken     = "X-Routerfleet-Token"
 	ownPrefix       = "X-Routerfleet-"
 )
 

@@ -17,6 +17,16 @@ const (
 	// relayBufferBytes is one read from an engine. An unstreamed answer that fits is sent only once it is complete; an
 	// error answer that does not fit is passed on instead of being kept while another engine is tried.
 	relayBufferBytes = 32 << 10
+	// maxKeyedTokens bounds the prompts block keys are made of; it is beyond every context of today's models. A longer one
+	// is routed by load.
+	maxKeyedTokens = 1 << 20
+	// keptTokens and keptKeys bound what the buffers of one request may keep for another: a prompt of 128 k tokens.
+	keptTokens = 128 << 10
+	keptKeys   = 128 << 10
+	// maxSaltBytes bounds a cache salt, as in events.
+	maxSaltBytes = 1024
+	// maxKeySpaces bounds the key spaces whose keyers are kept. There are some 16 at a time; beyond it all begin anew.
+	maxKeySpaces = 64
 	// eagerBodyBytes is the largest body whose announced length is allocated before its bytes have come.
 	eagerBodyBytes = 1 << 20
 )

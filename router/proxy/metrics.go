@@ -21,6 +21,7 @@ type metrics struct {
 	panics    prometheus.Counter
 	tokens    *prometheus.CounterVec // kind
 	usageless prometheus.Counter
+	misses    *prometheus.CounterVec // reason
 }
 
 // Edges in seconds. Generations take from tens of milliseconds to minutes; the time to the first token starts where
@@ -57,9 +58,10 @@ func newMetrics(r prometheus.Registerer) (*metrics, error) {
 		panics:    counter("panics_total", "Panics recovered while answering a request; each is a bug."),
 		tokens:    counters("usage_tokens_total", "Tokens the engines reported in answers: prompt, the cached part of it, and completion.", "kind"),
 		usageless: counter("usage_unknown_total", "Successful answers that reported no token usage."),
+		misses:    counters("tokenization_miss_total", "Requests whose prompt has no block keys although an index could have used them, by reason.", "reason"),
 	}
 	for _, c := range []prometheus.Collector{
-		m.requests, m.duration, m.ttft, m.overhead, m.streams, m.retries, m.inflight, m.rejected, m.stale, m.panics, m.tokens, m.usageless,
+		m.requests, m.duration, m.ttft, m.overhead, m.streams, m.retries, m.inflight, m.rejected, m.stale, m.panics, m.tokens, m.usageless, m.misses,
 	} {
 		if err := r.Register(c); err != nil {
 			return nil, err

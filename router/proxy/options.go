@@ -44,6 +44,11 @@ type Options struct {
 	// Workers and Policy are required.
 	Workers Workers
 	Policy  policy.Policy
+	// Keys says how block keys are made of prompts. Default: none are.
+	Keys KeyOptions
+	// Access judges the token of a request that asks for a decision table. Default: there are no tokens, so nobody
+	// gets one.
+	Access func(token string) Access
 	// Transport reaches the engines. Default NewTransport().
 	Transport http.RoundTripper
 	// Registerer receives the request metrics. Default: a registry of its own, which nobody scrapes.

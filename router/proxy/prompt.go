@@ -27,11 +27,23 @@ type prompt struct {
 	key uint64
 	// tokens estimates the tokens of all members: exact for token ids, otherwise bytes/4.
 	tokens int
+	form   promptForm
 }
 
+// promptForm is how a prompt was given.
+type promptForm uint8
+
+const (
+	formOther promptForm = iota // none, chat messages, or nothing the router understands
+	formText
+	formTokens // one list of token ids
+	formBatch  // several prompts
+)
+
 // readPrompt derives the key and size of the raw JSON value of messages, prompt, text or input_ids. It never fails:
-// what it does not understand is hashed as it is and left for the engine to judge.
-func readPrompt(raw []byte) prompt {
+// what it does not understand is hashed as it is and left for the engine to judge. The ids of a prompt in formTokens are
+// collected in ids, which may be nil.
+func readPrompt(raw []byte, ids *tokenIDs) prompt {
 	if len(raw) == 0 {
 		return prompt{}
 	}
@@ -39,14 +51,14 @@ func readPrompt(raw []byte) prompt {
 	case '"':
 		return textPrompt(raw)
 	case '[':
-		return arrayPrompt(raw)
+		return arrayPrompt(raw, ids)
 	}
 	return jsonPrompt(raw)
 }
 
 func textPrompt(quoted []byte) prompt {
 	text := quoted[1 : len(quoted)-1]
-	return prompt{key: xxh3.HashSeed(text, seedText), tokens: textTokens(len(text))}
+	return prompt{key: xxh3.HashSeed(text, seedText), tokens: textTokens(len(text)), form: formText}
 }
 
 func jsonPrompt(raw []byte) prompt {
@@ -56,24 +68,25 @@ func jsonPrompt(raw []byte) prompt {
 func textTokens(bytes int) int { return (bytes + bytesPerToken - 1) / bytesPerToken }
 
 // arrayPrompt tells token ids, a batch of token ids, a batch of texts and chat messages apart by the first element.
-func arrayPrompt(raw []byte) prompt {
+func arrayPrompt(raw []byte, ids *tokenIDs) prompt {
 	first := scanner{data: raw, pos: 1}
 	first.space()
 	switch c := first.peek(); {
 	case c >= '0' && c <= '9':
-		if p, ok := tokenPrompt(raw); ok {
+		if p, ok := tokenPrompt(raw, ids); ok {
 			return p
 		}
 	case c == '[' || c == '"':
-		if p, ok := batchPrompt(raw); ok {
+		if p, ok := batchPrompt(raw, ids); ok {
 			return p
 		}
 	}
 	return jsonPrompt(raw)
 }
 
-// batchPrompt reads a batch of token-id arrays or of texts. ok is false for a mixture or anything else.
-func batchPrompt(raw []byte) (batch prompt, ok bool) {
+// batchPrompt reads a batch of token-id arrays or of texts. ok is false for a mixture or anything else. A batch of one
+// is that one.
+func batchPrompt(raw []byte, ids *tokenIDs) (batch prompt, ok bool) {
 	longest := -1
 	ok = true
 	elements(raw, func(element []byte) bool {
@@ -82,13 +95,18 @@ func batchPrompt(raw []byte) (batch prompt, ok bool) {
 		case '"':
 			member = textPrompt(element)
 		case '[':
-			member, ok = tokenPrompt(element)
+			member, ok = tokenPrompt(element, ids)
 		default:
 			ok = false
 		}
 		if !ok {
 			return false
 		}
+		batch.form = member.form
+		if longest >= 0 {
+			batch.form = formBatch
+		}
+		ids = nil // of the first only
 		if member.tokens > longest {
 			longest, batch.key = member.tokens, member.key
 		}
@@ -123,7 +141,8 @@ func (h *tokenHasher) flush() {
 
 // tokenPrompt reads an array of token ids. ok is false when an element is not a plain non-negative integer that fits
 // 63 bits.
-func tokenPrompt(raw []byte) (p prompt, ok bool) {
+func tokenPrompt(raw []byte, ids *tokenIDs) (p prompt, ok bool) {
+	p.form = formTokens
 	h := tokenHashers.Get().(*tokenHasher)
 	defer tokenHashers.Put(h)
 	h.hash.Reset()
@@ -141,6 +160,7 @@ func tokenPrompt(raw []byte) (p prompt, ok bool) {
 			return prompt{}, false
 		}
 		h.add(id)
+		ids.add(id)
 		p.tokens++
 		s.space()
 		if s.peek() == ',' {

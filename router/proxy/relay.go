@@ -146,8 +146,19 @@ func (r *relay) end(clientErr error) {
 	}
 	if u := r.answer.usage(); u.Known || e.outcome == workers.Success {
 		t.x.h.metrics.used(u)
+		if e.outcome == workers.Success {
+			t.observe(u)
+		}
 	}
 	t.lease.Done(e.outcome)
+}
+
+// observe tells the policy what a complete answer reports of the engine's cache. An engine that counts another prompt than
+// the one whose keys were looked up (it was truncated, say) has not contradicted anybody.
+func (t *attempt) observe(u Usage) {
+	if u.CachedKnown && u.Prompt == t.x.request.PromptTokens {
+		t.x.h.policy.Observe(t.decision, u.Cached)
+	}
 }
 
 // incomplete says whether the engine's answer lacks its end. A stream without framing of its own (neither chunked nor

@@ -10,6 +10,7 @@ type route struct {
 	name    string // the metric label
 	path    string
 	methods []string
+	chat    bool // its prompt is chat messages
 	// prompt lists the body members that hold the prompt, the most exact first; empty for routes answered here.
 	prompt []string
 	answer func(h *Handler, w *answer, r *http.Request)
@@ -18,7 +19,7 @@ type route struct {
 var (
 	readMethods = []string{http.MethodGet, http.MethodHead}
 	routes      = []route{
-		{name: "chat", path: "/v1/chat/completions", methods: []string{http.MethodPost}, prompt: []string{"messages"}},
+		{name: "chat", chat: true, path: "/v1/chat/completions", methods: []string{http.MethodPost}, prompt: []string{"messages"}},
 		{name: "completions", path: "/v1/completions", methods: []string{http.MethodPost}, prompt: []string{"prompt"}},
 		{name: "generate", path: "/generate", methods: []string{http.MethodPost, http.MethodPut}, prompt: []string{"input_ids", "text"}},
 		{name: "models", path: "/v1/models", methods: readMethods, answer: (*Handler).models},

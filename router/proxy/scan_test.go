@@ -49,7 +49,7 @@ func FuzzTheScannerAcceptsExactlyWhatEncodingJSONAccepts(f *testing.F) {
 			}
 		}
 		// readCall must cope with whatever is valid.
-		_, _ = readCall(data, []string{"messages", "prompt"})
+		_, _ = readCall(data, []string{"messages", "prompt"}, &tokenIDs{})
 	})
 }
 

@@ -41,7 +41,7 @@ func readStream(chunks ...string) (answerReader, []string) {
 
 // Case 9: wherever a stream is split, the same events and the same usage come out, once.
 func TestEventsAndUsageAreTheSameAtEverySplit(t *testing.T) {
-	want := Usage{Known: true, Prompt: 12, Completion: 3, Cached: 8}
+	want := Usage{Known: true, CachedKnown: true, Prompt: 12, Completion: 3, Cached: 8}
 	_, reference := readStream(streamOf("\n"))
 	if len(reference) != 5 {
 		t.Fatalf("got %d events, want 5: %q", len(reference), reference)
@@ -117,7 +117,7 @@ func TestUsageIsReadFromEveryKindOfAnswer(t *testing.T) {
 		want     Usage
 	}{
 		{`{"choices":[],"usage":{"prompt_tokens":5,"completion_tokens":2}}`, Usage{Known: true, Prompt: 5, Completion: 2}},
-		{`{"text":"x","meta_info":{"prompt_tokens":5,"completion_tokens":2,"cached_tokens":4}}`, Usage{Known: true, Prompt: 5, Completion: 2, Cached: 4}},
+		{`{"text":"x","meta_info":{"prompt_tokens":5,"completion_tokens":2,"cached_tokens":4}}`, Usage{Known: true, CachedKnown: true, Prompt: 5, Completion: 2, Cached: 4}},
 		{`{"usage":null}`, Usage{}}, {`{"usage":7}`, Usage{}}, {`{"usage":{"prompt_tokens":-5}}`, Usage{}},
 		{`{"choices":[{"usage":{"prompt_tokens":5}}]}`, Usage{}}, {`not json`, Usage{}}, {``, Usage{}},
 	} {

@@ -5,9 +5,10 @@ import (
 	"encoding/json"
 )
 
-// Usage is what an engine says a request cost, in tokens. Known is false when the answer did not say.
+// Usage is what an engine says a request cost, in tokens. Known is false when the answer did not say, CachedKnown when it
+// did not say how much was cached: silence is not zero.
 type Usage struct {
-	Known                      bool
+	Known, CachedKnown         bool
 	Prompt, Completion, Cached int
 }
 
@@ -16,15 +17,15 @@ type openAIUsage struct {
 	PromptTokens     int `json:"prompt_tokens"`
 	CompletionTokens int `json:"completion_tokens"`
 	Details          *struct {
-		CachedTokens int `json:"cached_tokens"`
+		CachedTokens *int `json:"cached_tokens"`
 	} `json:"prompt_tokens_details"`
 }
 
 // metaInfo is the usage part of SGLang's /generate answers.
 type metaInfo struct {
-	PromptTokens     int `json:"prompt_tokens"`
-	CompletionTokens int `json:"completion_tokens"`
-	CachedTokens     int `json:"cached_tokens"`
+	PromptTokens     int  `json:"prompt_tokens"`
+	CompletionTokens int  `json:"completion_tokens"`
+	CachedTokens     *int `json:"cached_tokens"`
 }
 
 var (
@@ -98,12 +99,13 @@ func (a *answerReader) usage() Usage {
 		return Usage{}
 	}
 	var u Usage
+	var cached *int
 	if a.isMeta {
 		var m metaInfo
 		if json.Unmarshal(a.last, &m) != nil {
 			return Usage{}
 		}
-		u = Usage{Known: true, Prompt: m.PromptTokens, Completion: m.CompletionTokens, Cached: m.CachedTokens}
+		u, cached = Usage{Known: true, Prompt: m.PromptTokens, Completion: m.CompletionTokens}, m.CachedTokens
 	} else {
 		var o openAIUsage
 		if json.Unmarshal(a.last, &o) != nil {
@@ -111,8 +113,11 @@ func (a *answerReader) usage() Usage {
 		}
 		u = Usage{Known: true, Prompt: o.PromptTokens, Completion: o.CompletionTokens}
 		if o.Details != nil {
-			u.Cached = o.Details.CachedTokens
+			cached = o.Details.CachedTokens
 		}
+	}
+	if cached != nil {
+		u.CachedKnown, u.Cached = true, *cached
 	}
 	if u.Prompt < 0 || u.Completion < 0 || u.Cached < 0 {
 		return Usage{}

@@ -1,0 +1,247 @@
+package proxy
+
+import (
+	"errors"
+	"math"
+	"sync"
+	"sync/atomic"
+
+	"github.com/routerfleet/routerfleet/router/index"
+	"github.com/routerfleet/routerfleet/router/policy"
+	"github.com/routerfleet/routerfleet/router/tokens"
+	"github.com/routerfleet/routerfleet/router/workers"
+)
+
+// KeyOptions say how block keys are made of prompts.
+type KeyOptions struct {
+	// Wanted tells whether some index could use keys now. It is called for each request and must not block. Default:
+	// none ever can, and no prompt is read for keys.
+	Wanted func() bool
+	// Seed is the fleet's secret of the tokens scheme.
+	Seed index.Seed
+	// HashSeed is vLLM's PYTHONHASHSEED, of scheme vllm-sha256-cbor.
+	HashSeed string
+}
+
+// keyMaker makes the block keys of requests.
+type keyMaker struct {
+	opts    KeyOptions
+	models  func() []workers.Model
+	metrics *metrics
+
+	mu sync.Mutex // held to replace pools
+	// pools has the keyers of each key space. The map is immutable.
+	pools atomic.Pointer[map[policy.KeySpace]*keyerPool]
+}
+
+// keyerPool has keyers of one key space: each has buffers and is for one goroutine. err is why there are none.
+type keyerPool struct {
+	sync.Pool
+	err error
+}
+
+func newKeyMaker(o KeyOptions, w Workers, m *metrics) *keyMaker {
+	k := &keyMaker{opts: o, models: func() []workers.Model { return w.Snapshot().Models() }, metrics: m}
+	k.pools.Store(&map[policy.KeySpace]*keyerPool{})
+	return k
+}
+
+// tokenIDs are the ids of one prompt. A nil one collects nothing.
+type tokenIDs struct {
+	list []uint32
+	// bad is set by an id that is no token's, or one too many.
+	bad bool
+}
+
+var idPool = sync.Pool{New: func() any { return &tokenIDs{} }}
+
+// collector gives memory for a prompt's ids, nil when nobody could use them.
+func (k *keyMaker) collector() *tokenIDs {
+	if k.opts.Wanted == nil || !k.opts.Wanted() {
+		return nil
+	}
+	return idPool.Get().(*tokenIDs)
+}
+
+func (t *tokenIDs) add(id uint64) {
+	switch {
+	case t == nil || t.bad:
+	case id > math.MaxUint32 || len(t.list) == maxKeyedTokens:
+		t.bad = true
+	default:
+		t.list = append(t.list, uint32(id))
+	}
+}
+
+func (t *tokenIDs) free() {
+	if t != nil && cap(t.list) <= keptTokens {
+		t.list, t.bad = t.list[:0], false
+		idPool.Put(t)
+	}
+}
+
+// pool gives the keyers of a space.
+func (k *keyMaker) pool(space policy.KeySpace) *keyerPool {
+	if p := (*k.pools.Load())[space]; p != nil {
+		return p
+	}
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	known := *k.pools.Load()
+	if p := known[space]; p != nil {
+		return p
+	}
+	next := map[policy.KeySpace]*keyerPool{}
+	if len(known) < maxKeySpaces {
+		for s, p := range known {
+			next[s] = p
+		}
+	}
+	p := k.newPool(space)
+	next[space] = p
+	k.pools.Store(&next)
+	return p
+}
+
+func (k *keyMaker) newPool(space policy.KeySpace) *keyerPool {
+	o := tokens.Options{
+		Scheme: space.Scheme, BlockSize: space.BlockSize, Bigram: space.Bigram,
+		HashSeed: k.opts.HashSeed, Model: space.Model, Seed: k.opts.Seed,
+	}
+	first, err := tokens.NewKeyer(o)
+	p := &keyerPool{err: err}
+	if err == nil {
+		p.New = func() any { keyer, _ := tokens.NewKeyer(o); return keyer } // as valid as the first
+		p.Put(first)
+	}
+	return p
+}
+
+// promptKeys are the block keys of one request's prompt, by key space. The zero value has none.
+type promptKeys struct {
+	maker *keyMaker
+	call  *call
+	route *route
+	// quiet leaves a miss uncounted.
+	quiet bool
+
+	spaces []spaceKeys
+	miss   missReason // the first there was
+}
+
+type spaceKeys struct {
+	space policy.KeySpace
+	keys  *[]index.Key // nil without
+}
+
+var _ policy.KeySource = (*promptKeys)(nil)
+
+var keyPool = sync.Pool{New: func() any { return new([]index.Key) }}
+
+// Keys gives the keys of the prompt's blocks in a space, none when they could not equal an engine's.
+func (p *promptKeys) Keys(space policy.KeySpace) []index.Key {
+	for _, s := range p.spaces {
+		if s.space == space {
+			return s.list()
+		}
+	}
+	s := spaceKeys{space: space}
+	reason := p.make(&s)
+	if reason != missNone && p.miss == missNone {
+		p.miss = reason
+		if !p.quiet {
+			p.maker.metrics.misses.WithLabelValues(reason.String()).Inc()
+		}
+	}
+	p.spaces = append(p.spaces, s)
+	return s.list()
+}
+
+func (s spaceKeys) list() []index.Key {
+	if s.keys == nil {
+		return nil
+	}
+	return *s.keys
+}
+
+// make computes the keys of a space.
+func (p *promptKeys) make(s *spaceKeys) missReason {
+	if reason := p.unkeyed(); reason != missNone {
+		return reason
+	}
+	if p.call.ids == nil { // the first index appeared while the request was read
+		return missNone
+	}
+	salt, ok := readSalt(p.call.salt)
+	if !ok {
+		return missUnreadable
+	}
+	keyers := p.maker.pool(s.space)
+	if keyers.err != nil {
+		return missScheme
+	}
+	keyer := keyers.Get().(tokens.Keyer)
+	defer keyers.Put(keyer)
+	into := keyPool.Get().(*[]index.Key)
+	var err error
+	*into, err = keyer.Append((*into)[:0], p.call.ids.list, tokens.Context{CacheSalt: salt, LoRA: p.maker.adapter(p.call.model)})
+	if err != nil {
+		keyPool.Put(into)
+		if errors.Is(err, tokens.ErrNoKeys) {
+			return missLoRA
+		}
+		return missScheme
+	}
+	s.keys = into
+	return missNone
+}
+
+// unkeyed says why there are no keys, whatever the space.
+func (p *promptKeys) unkeyed() missReason {
+	c := p.call
+	switch {
+	case c.prompt.form == formText:
+		return missText
+	case c.prompt.form == formBatch:
+		return missBatch
+	case c.prompt.form == formOther && p.route.chat:
+		return missChat
+	case c.prompt.form == formOther, c.ids != nil && c.ids.bad:
+		return missUnreadable
+	}
+	return c.unkeyed
+}
+
+// readSalt reads a raw cache_salt. None and an empty one are the same.
+func readSalt(raw []byte) (salt string, ok bool) {
+	switch {
+	case !asks(raw):
+		return "", true
+	case raw[0] != '"' || len(raw) > maxSaltBytes:
+		return "", false
+	}
+	return unquote(raw), true
+}
+
+// adapter gives the name of the adapter a model is, empty for a model in its own right.
+func (k *keyMaker) adapter(model string) string {
+	for _, m := range k.models() {
+		if m.ID == model || model == "" {
+			if m.Parent != "" {
+				return m.ID
+			}
+			return ""
+		}
+	}
+	return ""
+}
+
+// release gives the memory back. Nothing may use the keys afterwards.
+func (p *promptKeys) release() {
+	for _, s := range p.spaces {
+		if s.keys != nil && cap(*s.keys) <= keptKeys {
+			keyPool.Put(s.keys)
+		}
+	}
+	p.spaces = nil
+}
