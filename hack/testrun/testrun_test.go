@@ -31,7 +31,7 @@ func fake(name string, l lane, ran *[]string, n counts, err error, needs ...stri
 		}}
 }
 
-func runAll(t *testing.T, ctx context.Context, chosen []stage) ([]result, string, int) { //nolint:revive // t first, as in every helper here
+func runAll(t *testing.T, ctx context.Context, chosen []stage) ([]result, string, int) {
 	t.Helper()
 	env := testEnvironment(t)
 	var out bytes.Buffer

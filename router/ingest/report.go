@@ -8,8 +8,8 @@ import (
 	"github.com/routerfleet/routerfleet/router/kvevents"
 )
 
-// CodeUntrusted: a rank's stream has a hole, or something in it was not understood. From the closed list of
-// /internal/bootstrap.
+// CodeUntrusted says that a rank's stream has a hole, or that something in it was not understood. From the closed list
+// of /internal/bootstrap.
 const CodeUntrusted = "kv_stream_untrusted"
 
 // Problems lists what somebody has to set right, or should know: event settings, and streams that are not trusted. It

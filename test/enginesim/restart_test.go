@@ -47,6 +47,7 @@ func TestARestartBreaksAnswersOffAndEmptiesTheCacheSilently(t *testing.T) {
 		if err != nil || len(after[0]) != 0 {
 			t.Errorf("after it: %d blocks, %v", len(after[0]), err)
 		}
+		synctest.Wait()
 		last := seen[len(seen)-1].Changes
 		if _, ok := last[len(last)-1].(Restarted); !ok || len(last) != 1 {
 			t.Errorf("the observer heard %#v, want Restarted alone", last)
@@ -88,6 +89,7 @@ func TestBlocksAreWhatTheObserverHeard(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
+		synctest.Wait() // the answer ends before its blocks are told
 		held := map[cache.Key]bool{}
 		for _, step := range seen {
 			for _, c := range step.Changes {
