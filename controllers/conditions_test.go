@@ -166,9 +166,13 @@ func TestWhatIsSaidOfEventsDoesNotDependOnWhoseAnswerIsFresh(t *testing.T) {
 }
 
 func TestNobodyIsCountedAsSubscribedWhereEventsAreNotRead(t *testing.T) {
-	f := facts3(func(f *facts) { f.fleet.Spec.Workers.KVEvents.Mode = v1alpha1.KVEventsDisabled })
-	if w := workersOf(f); w.Subscribed != nil || *w.Discovered != 2 {
-		t.Errorf("workers %+v", w)
+	for name, change := range map[string]func(*facts){
+		"events are off":       func(f *facts) { f.fleet.Spec.Workers.KVEvents.Mode = v1alpha1.KVEventsDisabled },
+		"no policy needs them": func(f *facts) { f.fleet.Spec.Routing.Policy = v1alpha1.PolicyRoundRobin },
+	} {
+		if w := workersOf(facts3(change)); w.Subscribed != nil || *w.Discovered != 2 {
+			t.Errorf("%s: workers %+v", name, w)
+		}
 	}
 }
 

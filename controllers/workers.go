@@ -70,7 +70,7 @@ func workersOf(f facts) *v1alpha1.WorkersStatus {
 // its members would move at rest.
 func subscribedOf(f facts) *int32 {
 	standing := standingAnswers(f)
-	if len(standing) == 0 || f.fleet.Spec.Workers.KVEvents.Mode == v1alpha1.KVEventsDisabled {
+	if len(standing) == 0 || !readsEvents(&f.fleet.Spec) {
 		return nil
 	}
 	fewest := standing[0].Status.Workers.Subscribed
@@ -78,4 +78,9 @@ func subscribedOf(f facts) *int32 {
 		fewest = min(fewest, a.Status.Workers.Subscribed)
 	}
 	return ptr.To(int32(fewest))
+}
+
+// readsEvents tells whether routers of this spec read KV events: when somebody would use what they tell.
+func readsEvents(s *v1alpha1.RouterFleetSpec) bool {
+	return s.Workers.KVEvents.Mode != v1alpha1.KVEventsDisabled && s.Routing.Policy == v1alpha1.PolicyCacheAware
 }

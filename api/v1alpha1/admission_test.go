@@ -193,7 +193,19 @@ var rules = []rule{
 		message: "replayPort and port overlap",
 		accept:  kvEvents(v1alpha1.KVEventsSpec{Port: 5557, ReplayPort: 5561, DPSize: 4}),
 		reject:  kvEvents(v1alpha1.KVEventsSpec{Port: 5557, ReplayPort: 5560, DPSize: 4}),
+	}, {
+		message: "algorithm and seed belong together",
+		accept:  kvHash(v1alpha1.HashSHA256CBOR, "42"),
+		reject:  kvHash("", "42"),
 	},
+}
+
+func TestAnAlgorithmWithoutASeedIsRefusedToo(t *testing.T) {
+	f := minimal("hash")
+	kvHash(v1alpha1.HashSHA256CBOR, "")(f)
+	if err := tryCreate(f); err == nil || !strings.Contains(err.Error(), "algorithm and seed belong together") {
+		t.Errorf("got %v, want a rejection", err)
+	}
 }
 
 // The same from the other side, at the default port, and with one rank, which
@@ -332,13 +344,10 @@ func TestRequiredAndBoundedFieldsAreChecked(t *testing.T) {
 		"spec.workers.kvEvents.dpSize":                 kvEvents(v1alpha1.KVEventsSpec{DPSize: 257}),
 		"spec.workers.kvEvents.topic":                  kvEvents(v1alpha1.KVEventsSpec{Topic: strings.Repeat("t", 257)}),
 		"spec.workers.kvEvents.topic in body":          kvEvents(v1alpha1.KVEventsSpec{Topic: "caché"}),
-		"spec.workers.kvEvents.hash.algorithm":         kvEvents(v1alpha1.KVEventsSpec{Hash: &v1alpha1.KVEventsHash{Seed: "42"}}),
 		"spec.workers.kvEvents.hash.algorithm: Unsupported": kvEvents(v1alpha1.KVEventsSpec{
-			Hash: &v1alpha1.KVEventsHash{Algorithm: "sha256", Seed: "42"}}),
-		"spec.workers.kvEvents.hash.seed": kvEvents(v1alpha1.KVEventsSpec{
-			Hash: &v1alpha1.KVEventsHash{Algorithm: v1alpha1.HashSHA256CBOR}}),
+			Hash: v1alpha1.KVEventsHash{Algorithm: "sha256", Seed: "42"}}),
 		"spec.workers.kvEvents.hash.seed in body": kvEvents(v1alpha1.KVEventsSpec{
-			Hash: &v1alpha1.KVEventsHash{Algorithm: v1alpha1.HashSHA256CBOR, Seed: "random"}}),
+			Hash: v1alpha1.KVEventsHash{Algorithm: v1alpha1.HashSHA256CBOR, Seed: "random"}}),
 		"spec.routing.cacheAware.hostTierPercent":  cacheAware(v1alpha1.CacheAwareSpec{HostTierPercent: ptr.To[int32](101)}),
 		"spec.routing.cacheAware.diskTierPercent":  cacheAware(v1alpha1.CacheAwareSpec{DiskTierPercent: ptr.To[int32](-1)}),
 		"spec.routing.cacheAware.untrustedPercent": cacheAware(v1alpha1.CacheAwareSpec{UntrustedPercent: ptr.To[int32](101)}),
@@ -347,7 +356,7 @@ func TestRequiredAndBoundedFieldsAreChecked(t *testing.T) {
 		"spec.routing.cacheAware.prefillScale":     cacheAware(v1alpha1.CacheAwareSpec{PrefillScalePercent: ptr.To[int32](10001)}),
 		"spec.routing.cacheAware.decodeWeight":     cacheAware(v1alpha1.CacheAwareSpec{DecodeWeightPercent: ptr.To[int32](10001)}),
 		"spec.index.match":                         func(f *v1alpha1.RouterFleet) { f.Spec.Index.Match = "Longest" },
-		"spec.index.maxBlocks":                     func(f *v1alpha1.RouterFleet) { f.Spec.Index.MaxBlocks = ptr.To[int64](0) },
+		"spec.index.maxBlocks":                     func(f *v1alpha1.RouterFleet) { f.Spec.Index.MaxBlocks = -1 },
 		"spec.routing.maxConcurrentRequ":           func(f *v1alpha1.RouterFleet) { f.Spec.Routing.MaxConcurrentRequests = ptr.To[int32](0) },
 	} {
 		f := minimal("bounds")
@@ -366,14 +375,14 @@ func TestBoundsAreInclusive(t *testing.T) {
 			PileUpTokens: &tokens, PredictTTLSeconds: &seconds, PrefillScalePercent: &weight, DecodeWeightPercent: &weight,
 		})
 	}
-	hash := func(seed string) *v1alpha1.KVEventsHash {
-		return &v1alpha1.KVEventsHash{Algorithm: v1alpha1.HashSHA256CBOR, Seed: seed}
+	hash := func(seed string) v1alpha1.KVEventsHash {
+		return v1alpha1.KVEventsHash{Algorithm: v1alpha1.HashSHA256CBOR, Seed: seed}
 	}
 	for name, changes := range map[string][]func(*v1alpha1.RouterFleet){
 		"least": {
 			all(0, 0, 0, 0),
 			kvEvents(v1alpha1.KVEventsSpec{Port: 1024, ReplayPort: 1025, Topic: " ", BlockSize: 1, DPSize: 1, Hash: hash("0")}),
-			func(f *v1alpha1.RouterFleet) { f.Spec.Index.MaxBlocks = ptr.To[int64](1) },
+			func(f *v1alpha1.RouterFleet) { f.Spec.Index.MaxBlocks = 1 },
 		},
 		"most": {
 			all(100, 1000000000, 600, 10000),
@@ -382,7 +391,7 @@ func TestBoundsAreInclusive(t *testing.T) {
 				Topic: strings.Repeat("~", 256), BlockSize: 65536, DPSize: 256, Hash: hash("4294967295"),
 			}),
 			func(f *v1alpha1.RouterFleet) {
-				f.Spec.Index = v1alpha1.IndexSpec{MaxBlocks: ptr.To[int64](10000000000), Match: v1alpha1.MatchContiguous}
+				f.Spec.Index = v1alpha1.IndexSpec{MaxBlocks: 10000000000, Match: v1alpha1.MatchContiguous}
 			},
 		},
 	} {
@@ -402,6 +411,10 @@ func tryCreate(f *v1alpha1.RouterFleet) error {
 
 func kvEvents(e v1alpha1.KVEventsSpec) func(*v1alpha1.RouterFleet) {
 	return func(f *v1alpha1.RouterFleet) { f.Spec.Workers.KVEvents = e }
+}
+
+func kvHash(algorithm v1alpha1.KVEventsHashAlgorithm, seed string) func(*v1alpha1.RouterFleet) {
+	return kvEvents(v1alpha1.KVEventsSpec{Hash: v1alpha1.KVEventsHash{Algorithm: algorithm, Seed: seed}})
 }
 
 func cacheAware(c v1alpha1.CacheAwareSpec) func(*v1alpha1.RouterFleet) {

@@ -20,7 +20,8 @@ const (
 // +kubebuilder:validation:XValidation:rule="!has(self.replayPort) || !has(self.dpSize) || self.replayPort + self.dpSize <= 65536",message="replayPort leaves no room for dpSize ranks: rank r repeats on replayPort + r, at most 65535",fieldPath=".replayPort"
 // +kubebuilder:validation:XValidation:rule="!has(self.replayPort) || !has(self.port) || self.replayPort >= self.port + (has(self.dpSize) ? self.dpSize : 1) || self.port >= self.replayPort + (has(self.dpSize) ? self.dpSize : 1)",message="replayPort and port overlap: each rank needs a port of its own for events and one for replay",fieldPath=".replayPort"
 type KVEventsSpec struct {
-	// mode turns the reading of KV events on and off.
+	// mode turns the reading of KV events on and off. Only the policy CacheAware has
+	// them read.
 	// +optional
 	// +kubebuilder:default=Enabled
 	Mode KVEventsMode `json:"mode,omitempty"`
@@ -62,7 +63,7 @@ type KVEventsSpec struct {
 	// hash says how the engines hash blocks, if routers can compute the same.
 	// Unset means that routers make keys of their own of the announced tokens.
 	// +optional
-	Hash *KVEventsHash `json:"hash,omitempty"`
+	Hash KVEventsHash `json:"hash,omitzero"`
 }
 
 // KVEventsHashAlgorithm is an engine's hash of blocks.
@@ -73,15 +74,17 @@ type KVEventsHashAlgorithm string
 // HashSHA256CBOR is vLLM's --prefix-caching-hash-algo sha256_cbor.
 const HashSHA256CBOR KVEventsHashAlgorithm = "sha256_cbor"
 
-// KVEventsHash is how engines hash blocks.
+// KVEventsHash is how engines hash blocks. Without both its fields it says nothing.
+//
+// +kubebuilder:validation:XValidation:rule="has(self.algorithm) == has(self.seed)",message="algorithm and seed belong together: a router computes the engines' hashes from both"
 type KVEventsHash struct {
 	// algorithm is the one the engines are started with
 	// (--prefix-caching-hash-algo).
-	// +required
+	// +optional
 	Algorithm KVEventsHashAlgorithm `json:"algorithm,omitempty"`
 
 	// seed is the PYTHONHASHSEED of the engines. It is no secret.
-	// +required
+	// +optional
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=10
 	// +kubebuilder:validation:Pattern=`^[0-9]+$`

@@ -60,7 +60,7 @@ func TestGoDefaultsEqualSchemaDefaults(t *testing.T) {
 		"every parent set, no leaf": {
 			Workers: v1alpha1.WorkersSpec{Plain: &v1alpha1.PlainDiscovery{}, KVEvents: v1alpha1.KVEventsSpec{BlockSize: 16}},
 			Routing: v1alpha1.RoutingSpec{ExtraArgs: []string{"--log-level=debug"}},
-			Index:   v1alpha1.IndexSpec{MaxBlocks: ptr.To[int64](1)},
+			Index:   v1alpha1.IndexSpec{MaxBlocks: 1},
 			Rollout: v1alpha1.RolloutSpec{RestartToken: "1"},
 			Service: v1alpha1.ServiceSpec{Labels: map[string]v1alpha1.LabelValue{"a": "b"}},
 		},

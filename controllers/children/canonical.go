@@ -66,6 +66,7 @@ var plainParents = [][]string{
 	{"scheduling"},
 	{"podTemplate", "metadata"},
 	{"podTemplate"},
+	{"workers", "kvEvents", "hash"},
 	{"workers", "kvEvents"},
 	{"routing", "cacheAware"},
 	{"routing", "circuitBreaker"},

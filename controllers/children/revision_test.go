@@ -69,11 +69,11 @@ func TestWhatPodsSeeMakesARevision(t *testing.T) {
 		"events port": func(f *v1alpha1.RouterFleet) { f.Spec.Workers.KVEvents.Port = 5600 },
 		"block size":  func(f *v1alpha1.RouterFleet) { f.Spec.Workers.KVEvents.BlockSize = 16 },
 		"hash": func(f *v1alpha1.RouterFleet) {
-			f.Spec.Workers.KVEvents.Hash = &v1alpha1.KVEventsHash{Algorithm: v1alpha1.HashSHA256CBOR, Seed: "0"}
+			f.Spec.Workers.KVEvents.Hash = v1alpha1.KVEventsHash{Algorithm: v1alpha1.HashSHA256CBOR, Seed: "0"}
 		},
 		"no host tier": func(f *v1alpha1.RouterFleet) { f.Spec.Routing.CacheAware.HostTierPercent = ptr.To[int32](0) },
 		"decode":       func(f *v1alpha1.RouterFleet) { f.Spec.Routing.CacheAware.DecodeWeightPercent = ptr.To[int32](1) },
-		"blocks":       func(f *v1alpha1.RouterFleet) { f.Spec.Index.MaxBlocks = ptr.To[int64](1) },
+		"blocks":       func(f *v1alpha1.RouterFleet) { f.Spec.Index.MaxBlocks = 1 },
 		"match":        func(f *v1alpha1.RouterFleet) { f.Spec.Index.Match = v1alpha1.MatchContiguous },
 		"breaker":      func(f *v1alpha1.RouterFleet) { f.Spec.Routing.CircuitBreaker.CoolDownSeconds = 31 },
 		"limit":        func(f *v1alpha1.RouterFleet) { f.Spec.Routing.MaxConcurrentRequests = ptr.To[int32](1) },

@@ -9,7 +9,7 @@ import (
 // KVEventsHashApplyConfiguration represents a declarative configuration of the KVEventsHash type for use
 // with apply.
 //
-// KVEventsHash is how engines hash blocks.
+// KVEventsHash is how engines hash blocks. Without both its fields it says nothing.
 type KVEventsHashApplyConfiguration struct {
 	// algorithm is the one the engines are started with
 	// (--prefix-caching-hash-algo).

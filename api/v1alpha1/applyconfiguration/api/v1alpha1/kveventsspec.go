@@ -9,9 +9,9 @@ import (
 // KVEventsSpecApplyConfiguration represents a declarative configuration of the KVEventsSpec type for use
 // with apply.
 //
-// KVEventsSpec says how the engines announce what their KV caches hold. Engines
-// that say it themselves (SGLang, in /server_info) are believed, and port to
-// hash are for those that do not (vLLM).
+// KVEventsSpec says how the engines announce what their KV caches hold. What an
+// engine says itself (SGLang, in /server_info) wins; the fields after mode are for
+// what it does not say. vLLM says nothing.
 type KVEventsSpecApplyConfiguration struct {
 	// mode turns the reading of KV events on and off.
 	Mode *apiv1alpha1.KVEventsMode `json:"mode,omitempty"`
