@@ -140,6 +140,7 @@ func TestAnEngineThatPublishesElsewhereIsFollowedThere(t *testing.T) {
 		d := w.doubles["a"]
 		d.say(wireChain(root, 1))
 		w.want("a", 1, 1)
+		epoch := w.feed.public.Load().subs[0].last.Load()
 		d.die()
 		d.facts.Info.Events.EndpointPort, d.facts.Info.Events.DPSize = port(6000), port(1)
 		d.boot("p2")
@@ -148,6 +149,9 @@ func TestAnEngineThatPublishesElsewhereIsFollowedThere(t *testing.T) {
 		d.say(wireChain(root, 2))
 		w.want("a", 0, 1)
 		w.want("a", 1, 2)
+		if now := w.feed.public.Load().subs[0].last.Load(); now <= epoch {
+			t.Errorf("epoch %d came after %d", now, epoch)
+		}
 		if s := w.pump.status("a"); s.Tally.Restarts[HowSettings] != 1 || s.Cursor.Proof != Origin {
 			t.Errorf("status: %+v", s)
 		}

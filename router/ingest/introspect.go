@@ -62,7 +62,7 @@ func (h *HTTPIntrospector) Introspect(ctx context.Context, e Engine) (Facts, err
 		}
 		f.Start = startTime(body)
 	}
-	if !f.Start.Known {
+	if !f.Start.Known && (f.Info.Events != nil || e.Configured.Port != 0) { // nobody asks for the start of one without events
 		f.Start = h.processStart(ctx, e)
 	}
 	if f.Start.Known && f.Start.ID == "" && e.Container != "" {

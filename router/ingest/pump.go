@@ -54,6 +54,8 @@ type pumped struct {
 	public *Rank
 	doubt  doubt
 	dirty  bool
+	// evicted is how many of its blocks the cap had taken at the last tick.
+	evicted uint64
 }
 
 // answer is what a question of a rank came to.
@@ -242,6 +244,10 @@ func (p *Pump) tick() {
 	p.desk.tidy(now)
 	for _, r := range p.ranks {
 		p.step(r, tick{})
+		if h := r.ledger.holder; h != nil && h.Evicted != r.evicted { // for another's blocks, maybe
+			r.evicted = h.Evicted
+			p.touch(r)
+		}
 	}
 	for _, s := range p.sections {
 		s.busy = true // audits come from readers
@@ -251,17 +257,21 @@ func (p *Pump) tick() {
 
 func (p *Pump) busy() bool {
 	for _, s := range p.sections {
-		if s.busy {
+		if p.hasWork(s) {
 			return true
 		}
 	}
 	return false
 }
 
+func (p *Pump) hasWork(s *Section) bool {
+	return s.busy || p.opt.MaxBlocks > 0 && s.Index.Stats().Nodes > p.opt.MaxBlocks
+}
+
 // work gives each index that has something to do a slice of time.
 func (p *Pump) work() {
 	for _, s := range p.sections {
-		if s.busy {
+		if p.hasWork(s) {
 			s.busy = s.Index.Work(workBudget)
 		}
 	}

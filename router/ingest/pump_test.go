@@ -61,7 +61,7 @@ func (f *fakeLink) Start(context.Context) Start {
 
 // pumpRig is a running pump in a bubble.
 type pumpRig struct {
-	t    *testing.T
+	t *testing.T
 	*Pump
 	log  bytes.Buffer
 	reg  *prometheus.Registry
@@ -372,6 +372,31 @@ func TestAnUntrustedRankCountsAsFarAsItIsContiguous(t *testing.T) {
 		r.want("a", 3, 1, 2, 3)
 		if s := r.status("a"); s.Trust.Untrusted {
 			t.Errorf("status: %+v", s)
+		}
+		r.stop()
+	})
+}
+
+func TestARankThatKnowsLessThanThereIsSaysSo(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		r := newPumpRig(t, Options{MaxBlocks: 2})
+		a, b := r.register("a", &fakeLink{}, false), r.register("b", &fakeLink{}, false)
+		r.send(b, open(1), brings(1, decode(0, wire.Stored{Hashes: []wire.Hash{77}, BlockSize: 4, Medium: "CPU_PINNED"})))
+		if s := r.status("b"); !s.Cursor.Partial || s.Counts.Dropped[DropUnkeyable] != 1 {
+			t.Errorf("a block nobody can place: %+v", s)
+		}
+		r.send(a, open(1), brings(1, decode(0, wireChain(root, 1, 2))))
+		if s := r.status("a"); s.Cursor.Partial {
+			t.Errorf("nothing is missing: %+v", s)
+		}
+		r.send(a, brings(1, decode(1, wireChain(root, 3, 4))))
+		<-time.After(3 * tickEvery)
+		if s := r.status("a"); !s.Cursor.Partial || s.Blocks[0] != 2 {
+			t.Errorf("the index is full: %+v", s)
+		}
+		r.send(a, brings(1, decode(2, wire.Cleared{})))
+		if s := r.status("a"); s.Cursor.Partial {
+			t.Errorf("after a clear nothing is missing: %+v", s)
 		}
 		r.stop()
 	})
