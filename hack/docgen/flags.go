@@ -56,6 +56,9 @@ func flagNames(f *kong.Flag) string {
 		name += " " + placeholder(f)
 	}
 	names := code(name)
+	if f.Tag.Negatable != "" {
+		names += ", " + code("--no-"+f.Name)
+	}
 	for _, alias := range f.Aliases {
 		names += ", " + code("--"+alias)
 	}

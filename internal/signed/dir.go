@@ -52,6 +52,9 @@ func (d *Dir) Keys() []Key { return d.tokens.Load().Keys() }
 // Bearers returns the bearers of the latest reading.
 func (d *Dir) Bearers() []Bearer { return d.tokens.Load().Bearers() }
 
+// RoleOf tells whose bearer a token is, in constant time; ok is false for a stranger's.
+func (d *Dir) RoleOf(token string) (role Role, ok bool) { return bearerRole(d.Bearers(), token) }
+
 // Generation is the id of the present signing key.
 func (d *Dir) Generation() string { return d.tokens.Load().Generation() }
 

@@ -30,6 +30,7 @@ type App struct {
 	proxy    *proxy.Handler
 	tokens   *signed.Dir // nil without --token-dir
 	key      *keyFile    // nil without --worker-api-key-file
+	events   *events     // nil when no events are followed
 	boot     *boot
 
 	data, admin *listener
@@ -54,7 +55,7 @@ func New(o Options) (*App, error) {
 		opts: o, log: log, registry: telemetry.NewRegistry("router", o.Version), boot: newBoot(o),
 		started: make(chan struct{}), failed: make(chan error, 8),
 	}
-	for _, step := range []func() error{a.openFiles, a.makeWorkers, a.makeProxy} {
+	for _, step := range []func() error{a.openFiles, a.makeWorkers, a.makeEvents, a.makeProxy} {
 		if err := step(); err != nil {
 			return nil, err
 		}
@@ -114,7 +115,7 @@ func (a *App) makeWorkers() error {
 }
 
 func (a *App) makeProxy() error {
-	p, err := policy.New(a.opts.Policy, policy.Options{})
+	p, err := policy.New(a.opts.Policy, a.policyOptions())
 	if err != nil {
 		return err
 	}
@@ -126,6 +127,8 @@ func (a *App) makeProxy() error {
 		MaxConcurrent:     a.opts.MaxConcurrentRequests,
 		Workers:           a.workers,
 		Policy:            p,
+		Keys:              a.keyOptions(),
+		Access:            a.access,
 		Registerer:        a.registry,
 		Logger:            a.log,
 	})
@@ -140,16 +143,19 @@ type part struct {
 }
 
 // parts is the start order; a failed start stops those before it, last first. Both listeners are open before anything
-// is asked of the network, so that a taken port is found out at once.
+// is asked of the network, so that a taken port is found out at once: the feed asks engines, and there are none before
+// the workers run. The pump runs before who feeds it and ends after them, and after the last request.
 func (a *App) parts() []part {
-	parts := []part{
-		{"admin listener", a.admin.start, a.admin.stop},
-		{"data listener", a.data.start, a.data.stop},
-	}
+	parts := []part{{"admin listener", a.admin.start, a.admin.stop}}
 	background := func(name string, run func(context.Context) error) {
 		j := &job{app: a, name: name, run: run}
 		parts = append(parts, part{name, j.start, j.stop})
 	}
+	if a.events != nil {
+		background("pump", a.events.pump.Run)
+		background("feed", a.events.follow)
+	}
+	parts = append(parts, part{"data listener", a.data.start, a.data.stop})
 	if a.tokens != nil {
 		background("tokens", func(ctx context.Context) error { return a.tokens.Run(ctx, 0) })
 	}
@@ -170,7 +176,7 @@ func (a *App) Run(signals <-chan os.Signal) error {
 		return err
 	}
 	a.log.Info("router started", "version", a.opts.Version, "data", a.data.addr().String(), "admin", a.admin.addr().String(),
-		"static", len(a.opts.Worker), "discovery", a.opts.ServiceDiscovery, "policy", a.opts.Policy)
+		"static", len(a.opts.Worker), "discovery", a.opts.ServiceDiscovery, "policy", a.opts.Policy, "kvEvents", a.events != nil)
 	close(a.started)
 	var failure error
 	select {

@@ -56,6 +56,11 @@ func (a *App) status() status.Status {
 	if a.tokens != nil {
 		s.TokenGeneration = a.tokens.Generation()
 	}
+	if a.events != nil {
+		s.Workers.Subscribed = a.events.feed.Subscribed()
+		s.Ranks.Total = len(a.events.pump.View().Ranks())
+		s.Problems = summarize(a.events.feed.Problems())
+	}
 	if settled := a.boot.settledAt(); !settled.IsZero() {
 		s.State, s.SettledAt = status.StateSettled, settled.UTC()
 	} else {

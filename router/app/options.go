@@ -35,7 +35,7 @@ type Options struct {
 	AdminPort int    `name:"admin-port" group:"Listeners" default:"9400" help:"Port of the admin listener."`
 	TokenDir  string `name:"token-dir" group:"Listeners" placeholder:"DIR" help:"Directory of the fleet's tokens (a mounted Secret); read again when it changes. Empty: /internal answers 401."`
 
-	Policy string `name:"policy" group:"Requests" default:"power_of_two" help:"How an engine is chosen: power_of_two (the less loaded of two drawn at random) or round_robin."`
+	Policy string `name:"policy" group:"Requests" default:"cache_aware" help:"How an engine is chosen: cache_aware (where the prompt costs least, cached blocks counted), power_of_two (the less loaded of two drawn at random) or round_robin."`
 
 	RequestTimeoutSecs      int   `name:"request-timeout-secs" group:"Requests" default:"600" help:"Longest time one engine may take: until the answer's head for streams, until its end otherwise."`
 	StaleRequestTimeoutSecs int   `name:"stale-request-timeout-secs" group:"Requests" default:"1800" help:"Longest life of a request, with all attempts and its stream. At least the request timeout."`
@@ -44,6 +44,8 @@ type Options struct {
 	CBCoolDownSecs          int   `name:"cb-cool-down-secs" group:"Requests" default:"30" help:"How long an open breaker refuses before one request may probe the engine."`
 	MaxConcurrentRequests   int   `name:"max-concurrent-requests" group:"Requests" default:"0" help:"Requests in flight before more are answered 429; 0: no limit."`
 	MaxBodyBytes            int64 `name:"max-body-bytes" group:"Requests" default:"8388608" help:"Largest request body. Each request in flight may hold this much memory."`
+
+	KVOptions
 
 	ShutdownLingerSecs int `name:"shutdown-linger-secs" group:"Shutdown" default:"5" help:"After SIGTERM: how long requests are still accepted while endpoints hear that this replica leaves; negative: not at all."`
 	ShutdownDrainSecs  int `name:"shutdown-drain-secs" group:"Shutdown" default:"600" help:"After the linger: how long requests in flight may run on; negative: not at all."`
@@ -70,6 +72,7 @@ func (o Options) withDefaults() Options {
 	fill(&o.AdminHost, "0.0.0.0")
 	fill(&o.AdminPort, 9400)
 	fill(&o.Policy, policy.Default)
+	o.fillDefaults()
 	fill(&o.RequestTimeoutSecs, int(proxy.DefaultRequestTimeout/time.Second))
 	fill(&o.StaleRequestTimeoutSecs, int(proxy.DefaultStaleTimeout/time.Second))
 	fill(&o.StreamIdleTimeoutSecs, int(proxy.DefaultStreamIdleTimeout/time.Second))
@@ -124,7 +127,7 @@ func (o Options) Validate() error {
 	if !o.ServiceDiscovery && len(o.Selector) > 0 {
 		fault("--selector does nothing without --service-discovery")
 	}
-	faults = append(faults, o.validatePorts(), o.validateDurations())
+	faults = append(faults, o.validatePorts(), o.validateDurations(), o.KVOptions.validate())
 	if !slices.Contains(policy.Names(), o.Policy) {
 		fault("--policy %q is unknown: use one of %s", o.Policy, strings.Join(policy.Names(), ", "))
 	}

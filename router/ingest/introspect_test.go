@@ -7,6 +7,8 @@ import (
 	"net/http"
 	"strings"
 	"testing"
+
+	"github.com/routerfleet/routerfleet/router/kvevents"
 )
 
 // pages answers an engine's requests by path; "down" in place of a page fails the request.
@@ -52,12 +54,22 @@ func TestTheStartIsTheBestAnEngineNames(t *testing.T) {
 		"a start without end":           {pages{"/server_info": `{"start_time": "` + strings.Repeat("9", 65) + `"}`}, "", Start{Known: true}},
 		"a line of metrics without end": {pages{"/metrics": strings.Repeat("x", 2*maxMetricLine)}, "c1", Start{}},
 	} {
-		f, err := NewHTTPIntrospector(c.pages).Introspect(context.Background(), Engine{URL: "http://e:8000/", Container: c.container})
+		f, err := NewHTTPIntrospector(c.pages).Introspect(context.Background(), Engine{URL: "http://e:8000/", Container: c.container, Configured: kvevents.Configured{Port: 5557}})
 		if err != nil {
 			t.Errorf("%s: %v", name, err)
 		}
 		if f.Start != c.want {
 			t.Errorf("%s: %+v, want %+v", name, f.Start, c.want)
+		}
+	}
+}
+
+// Nobody needs the start of an engine that publishes nothing, and its metrics are no small page.
+func TestAnEngineWithoutEventsIsNotAskedForItsStart(t *testing.T) {
+	for _, info := range []string{"404", `{}`, `{"kv_events":{"publisher":"null"}}`} {
+		f, err := NewHTTPIntrospector(pages{"/server_info": info, "/metrics": metricsPage}).Introspect(context.Background(), Engine{URL: "http://e:8000"})
+		if err != nil || f.Start != (Start{}) {
+			t.Errorf("%s: %+v, %v", info, f.Start, err)
 		}
 	}
 }

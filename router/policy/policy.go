@@ -40,8 +40,8 @@ const (
 	NameRoundRobin = "round_robin"
 )
 
-// Default is the policy used when none is named.
-const Default = NamePowerOfTwo
+// Default is the policy used when none is named. Where no rank is in an index it chooses by load.
+const Default = NameCacheAware
 
 // Names lists the policies New knows, sorted.
 func Names() []string { return []string{NameCacheAware, NamePowerOfTwo, NameRoundRobin} }
@@ -75,9 +75,9 @@ func New(name string, o Options) (Policy, error) {
 		o.Rand = runtimeRand{}
 	}
 	switch name {
-	case NameCacheAware:
+	case NameCacheAware, "":
 		return newCacheAware(o)
-	case NamePowerOfTwo, "":
+	case NamePowerOfTwo:
 		return &powerOfTwo{rand: o.Rand}, nil
 	case NameRoundRobin:
 		return newRoundRobin(), nil
