@@ -19,14 +19,17 @@ var policyFlags = map[v1alpha1.RoutingPolicy]string{
 	v1alpha1.PolicyRoundRobin: "round_robin",
 }
 
+var matchFlags = map[v1alpha1.IndexMatch]string{
+	v1alpha1.MatchDeepest:    "deepest",
+	v1alpha1.MatchContiguous: "contiguous",
+}
+
 // routerArgs is the command line of a router. Every flag that a field owns is
 // spelt out, also at its default: a flag beats an environment variable, so no
 // envFrom can change what the spec says.
 func routerArgs(namespace string, s *v1alpha1.RouterFleetSpec) ([]string, error) {
 	var args []string
-	add := func(flag string, value any) {
-		args = append(args, "--"+flag+"="+escape(fmt.Sprint(value)))
-	}
+	add := func(name string, value any) { args = append(args, argument(name, value)) }
 	add("host", "0.0.0.0")
 	add("port", v1alpha1.PortHTTP)
 	add("admin-host", "0.0.0.0")
@@ -37,6 +40,7 @@ func routerArgs(namespace string, s *v1alpha1.RouterFleetSpec) ([]string, error)
 		return nil, err
 	}
 	args = append(args, workers...)
+	args = append(args, kvEventArgs(&s.Workers.KVEvents)...)
 	if s.ModelID != "" {
 		add("model-id", s.ModelID)
 	}
@@ -45,6 +49,12 @@ func routerArgs(namespace string, s *v1alpha1.RouterFleetSpec) ([]string, error)
 		return nil, fmt.Errorf("routing.policy %q is unknown", s.Routing.Policy)
 	}
 	add("policy", policy)
+	args = append(args, cacheAwareArgs(&s.Routing.CacheAware)...)
+	index, err := indexArgs(&s.Index)
+	if err != nil {
+		return nil, err
+	}
+	args = append(args, index...)
 	add("request-timeout-secs", s.Routing.RequestTimeoutSeconds)
 	add("stale-request-timeout-secs", s.Routing.StaleRequestTimeoutSeconds)
 	add("cb-threshold", s.Routing.CircuitBreaker.FailureThreshold)
@@ -74,6 +84,50 @@ func workerArgs(namespace string, s *v1alpha1.RouterFleetSpec) ([]string, error)
 		args = append(args, "--worker="+w.ID+"="+escape(w.URL))
 	}
 	return args, nil
+}
+
+// kvEventArgs are the flags for what engines do not say of their event streams. The
+// seed of the fleet's own keys is a secret and reaches the router as a file; that
+// of the engines' hashes is none.
+func kvEventArgs(e *v1alpha1.KVEventsSpec) []string {
+	switched := "--kv-events"
+	if e.Mode == v1alpha1.KVEventsDisabled {
+		switched = "--no-kv-events"
+	}
+	return []string{
+		switched,
+		argument("kv-events-port", e.Port),
+		argument("kv-events-topic", e.Topic),
+		argument("kv-events-block-size", e.BlockSize),
+		argument("kv-events-dp-size", e.DPSize),
+		argument("kv-events-replay-port", e.ReplayPort),
+		argument("kv-events-hash-algorithm", e.Hash.Algorithm),
+		argument("kv-events-hash-seed", e.Hash.Seed),
+		argument("hash-seed-file", tokensPath+"/"+HashSeed),
+	}
+}
+
+// cacheAwareArgs are the weights of cache_aware, where zero is a value.
+func cacheAwareArgs(c *v1alpha1.CacheAwareSpec) []string {
+	return []string{
+		argument("host-tier-percent", valueOr(c.HostTierPercent, 0)),
+		argument("disk-tier-percent", valueOr(c.DiskTierPercent, 0)),
+		argument("untrusted-percent", valueOr(c.UntrustedPercent, 0)),
+		argument("pile-up-tokens", valueOr(c.PileUpTokens, 0)),
+		argument("predict-ttl-secs", valueOr(c.PredictTTLSeconds, 0)),
+		argument("prefill-scale-percent", valueOr(c.PrefillScalePercent, 0)),
+		argument("decode-weight-percent", valueOr(c.DecodeWeightPercent, 0)),
+	}
+}
+
+// indexArgs bound and read the index. No bound is 0, which the router derives from
+// its memory limit.
+func indexArgs(x *v1alpha1.IndexSpec) ([]string, error) {
+	match, ok := matchFlags[x.Match]
+	if !ok {
+		return nil, fmt.Errorf("index.match %q is unknown", x.Match)
+	}
+	return []string{argument("index-max-blocks", x.MaxBlocks), argument("match", match)}, nil
 }
 
 // selectorText is the selector in the grammar of labels, its requirements
@@ -118,6 +172,9 @@ func drainBudget(d *v1alpha1.DrainSpec) (drain, linger int32) {
 	}
 	return drain, linger
 }
+
+// argument is one flag with its value; escaped, because that is meant literally.
+func argument(name string, value any) string { return "--" + name + "=" + escape(fmt.Sprint(value)) }
 
 // escape keeps the kubelet from expanding $(NAME) in a value that is meant
 // literally.

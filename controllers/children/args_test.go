@@ -9,6 +9,7 @@ import (
 	"github.com/routerfleet/routerfleet/router/app"
 
 	"github.com/alecthomas/kong"
+	"github.com/google/go-cmp/cmp"
 	"k8s.io/utils/ptr"
 )
 
@@ -16,7 +17,7 @@ import (
 func parse(t testing.TB, args []string) app.Options {
 	t.Helper()
 	var o app.Options
-	parser, err := kong.New(&o)
+	parser, err := kong.New(&o, app.Grammar()...)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -43,15 +44,22 @@ func argsOf(t testing.TB, f *v1alpha1.RouterFleet) []string {
 func TestTheRouterUnderstandsItsCommandLine(t *testing.T) {
 	o := parse(t, argsOf(t, readFleet(t, "testdata/production/fleet.yaml")))
 	for name, same := range map[string]bool{
-		"host":       o.Host == "0.0.0.0" && o.AdminHost == "0.0.0.0",
-		"ports":      o.Port == int(v1alpha1.PortHTTP) && o.AdminPort == int(v1alpha1.PortAdmin),
-		"tokens":     o.TokenDir == tokensPath,
-		"discovery":  o.ServiceDiscovery && o.ServiceDiscoveryNamespace == "inference",
-		"selector":   slices.Equal(o.Selector, []string{"!canary,app.kubernetes.io/name=sglang,tier in (gpu-a,gpu-b),zone notin (far),zone=z"}),
-		"port":       o.WorkerPort == "8000",
-		"static":     slices.Equal(o.Worker, []string{"reserve=http://reserve:8000"}),
-		"model":      o.ModelID == "meta-llama/Llama-3.1-8B-Instruct",
-		"policy":     o.Policy == "round_robin",
+		"host":      o.Host == "0.0.0.0" && o.AdminHost == "0.0.0.0",
+		"ports":     o.Port == int(v1alpha1.PortHTTP) && o.AdminPort == int(v1alpha1.PortAdmin),
+		"tokens":    o.TokenDir == tokensPath,
+		"discovery": o.ServiceDiscovery && o.ServiceDiscoveryNamespace == "inference",
+		"selector":  slices.Equal(o.Selector, []string{"!canary,app.kubernetes.io/name=sglang,tier in (gpu-a,gpu-b),zone notin (far),zone=z"}),
+		"port":      o.WorkerPort == "8000",
+		"static":    slices.Equal(o.Worker, []string{"reserve=http://reserve:8000"}),
+		"model":     o.ModelID == "meta-llama/Llama-3.1-8B-Instruct",
+		"events": *o.KVEvents && o.KVEventsPort == 5600 && o.KVEventsTopic == "kv" && o.KVEventsBlockSize == 16 &&
+			o.KVEventsDPSize == 2 && o.KVEventsReplayPort == 5700,
+		"hash":   o.KVEventsHashAlgorithm == "sha256_cbor" && o.KVEventsHashSeed == "42",
+		"seed":   o.HashSeedFile == "/etc/routerfleet/tokens/hash-seed",
+		"policy": o.Policy == "cache_aware",
+		"weights": *o.HostTierPercent == 70 && *o.DiskTierPercent == 0 && *o.UntrustedPercent == 40 && *o.PileUpTokens == 20000 &&
+			*o.PredictTTLSecs == 0 && *o.PrefillScalePercent == 90 && *o.DecodeWeightPercent == 10,
+		"index":      o.IndexMaxBlocks == 8000000 && o.Match == "contiguous" && !o.AllowForeignHosts,
 		"timeouts":   o.RequestTimeoutSecs == 900 && o.StaleRequestTimeoutSecs == 3600,
 		"breaker":    o.CBThreshold == 7 && o.CBCoolDownSecs == 11,
 		"limit":      o.MaxConcurrentRequests == 4096,
@@ -67,8 +75,47 @@ func TestTheRouterUnderstandsItsCommandLine(t *testing.T) {
 func TestStaticWorkersAndDollarsArriveAsWritten(t *testing.T) {
 	o := parse(t, argsOf(t, readFleet(t, "testdata/static/fleet.yaml")))
 	want := []string{"a=http://192.0.2.10:8000", "b.c=https://[2001:db8::1]:8000/base"}
-	if !slices.Equal(o.Worker, want) || o.ServiceDiscovery || o.ModelID != "price-in-$(USD)" {
-		t.Errorf("workers %q, discovery %v, model %q", o.Worker, o.ServiceDiscovery, o.ModelID)
+	if !slices.Equal(o.Worker, want) || o.ServiceDiscovery || o.ModelID != "price-in-$(USD)" || o.KVEventsTopic != "$(TOPIC)" {
+		t.Errorf("workers %q, discovery %v, model %q, topic %q", o.Worker, o.ServiceDiscovery, o.ModelID, o.KVEventsTopic)
+	}
+	if *o.KVEvents {
+		t.Error("events are Disabled in the spec and read by the router")
+	}
+}
+
+// Every value of an enum has a word of the router's.
+func TestTheRouterKnowsEveryPolicyAndMatch(t *testing.T) {
+	for _, policy := range []v1alpha1.RoutingPolicy{v1alpha1.PolicyCacheAware, v1alpha1.PolicyPowerOfTwo, v1alpha1.PolicyRoundRobin} {
+		for _, match := range []v1alpha1.IndexMatch{v1alpha1.MatchDeepest, v1alpha1.MatchContiguous} {
+			parse(t, argsOf(t, fleet(func(f *v1alpha1.RouterFleet) { f.Spec.Routing.Policy, f.Spec.Index.Match = policy, match })))
+		}
+	}
+}
+
+// A fleet that says nothing of events leaves nothing to the environment: each flag
+// is there and has the router's own default.
+func TestWhatASpecDoesNotSayTheEnvironmentDoesNotEither(t *testing.T) {
+	args := argsOf(t, fleet())
+	for variable, value := range map[string]string{
+		"ROUTER_KV_EVENTS": "false", "ROUTER_KV_EVENTS_PORT": "6000", "ROUTER_KV_EVENTS_TOPIC": "x", "ROUTER_KV_EVENTS_BLOCK_SIZE": "7",
+		"ROUTER_KV_EVENTS_DP_SIZE": "7", "ROUTER_KV_EVENTS_REPLAY_PORT": "6001", "ROUTER_KV_EVENTS_HASH_ALGORITHM": "sha256_cbor",
+		"ROUTER_KV_EVENTS_HASH_SEED": "7", "ROUTER_HASH_SEED_FILE": "/x", "ROUTER_MATCH": "contiguous", "ROUTER_INDEX_MAX_BLOCKS": "7",
+		"ROUTER_HOST_TIER_PERCENT": "7", "ROUTER_DISK_TIER_PERCENT": "7", "ROUTER_UNTRUSTED_PERCENT": "7", "ROUTER_PILE_UP_TOKENS": "7",
+		"ROUTER_PREDICT_TTL_SECS": "7", "ROUTER_PREFILL_SCALE_PERCENT": "7", "ROUTER_DECODE_WEIGHT_PERCENT": "7", "ROUTER_POLICY": "round_robin",
+	} {
+		t.Setenv(variable, value)
+	}
+	got := parse(t, args)
+	want := app.KVOptions{HashSeedFile: "/etc/routerfleet/tokens/hash-seed", Match: "deepest", KVEventsPort: 5557}
+	for into, value := range map[**int]int{
+		&want.HostTierPercent: 75, &want.DiskTierPercent: 25, &want.UntrustedPercent: 50, &want.PileUpTokens: 16384,
+		&want.PredictTTLSecs: 5, &want.PrefillScalePercent: 100, &want.DecodeWeightPercent: 0,
+	} {
+		*into = &value
+	}
+	want.KVEvents = ptr.To(true)
+	if diff := cmp.Diff(want, got.KVOptions); diff != "" || got.Policy != "cache_aware" {
+		t.Errorf("policy %s; the router hears something else than the spec's defaults (-want +got):\n%s", got.Policy, diff)
 	}
 }
 
@@ -81,15 +128,34 @@ func TestTheRouterTakesWhatTheSchemaAllows(t *testing.T) {
 			f.Spec.Drain = v1alpha1.DrainSpec{PreStopSeconds: ptr.To[int32](0), TerminationGracePeriodSeconds: 86400}
 			f.Spec.Routing.CircuitBreaker = v1alpha1.CircuitBreakerSpec{FailureThreshold: 1000, CoolDownSeconds: 3600}
 			f.Spec.Routing.MaxConcurrentRequests = ptr.To[int32](1000000)
+			f.Spec.Routing.CacheAware = weights(100, 1000000000, 600, 10000)
+			f.Spec.Workers.KVEvents = v1alpha1.KVEventsSpec{
+				Mode: v1alpha1.KVEventsEnabled, Port: 65024, ReplayPort: 65280, Topic: strings.Repeat("~", 256),
+				BlockSize: 65536, DPSize: 256, Hash: v1alpha1.KVEventsHash{Algorithm: v1alpha1.HashSHA256CBOR, Seed: "4294967295"},
+			}
+			f.Spec.Index.MaxBlocks = 10000000000
 		},
 		"shortest": func(f *v1alpha1.RouterFleet) {
 			f.Spec.Routing.RequestTimeoutSeconds, f.Spec.Routing.StaleRequestTimeoutSeconds = 1, 1
 			f.Spec.Drain = v1alpha1.DrainSpec{PreStopSeconds: ptr.To[int32](0), TerminationGracePeriodSeconds: 1}
 			f.Spec.Routing.CircuitBreaker = v1alpha1.CircuitBreakerSpec{FailureThreshold: 1, CoolDownSeconds: 1}
 			f.Spec.Routing.MaxConcurrentRequests = ptr.To[int32](1)
+			f.Spec.Routing.CacheAware = weights(0, 0, 0, 0)
+			f.Spec.Workers.KVEvents = v1alpha1.KVEventsSpec{
+				Mode: v1alpha1.KVEventsDisabled, Port: 1024, ReplayPort: 1025, Topic: " ", BlockSize: 1, DPSize: 1,
+				Hash: v1alpha1.KVEventsHash{Algorithm: v1alpha1.HashSHA256CBOR, Seed: "0"},
+			}
+			f.Spec.Index.MaxBlocks = 1
 		},
 	} {
 		t.Run(name, func(t *testing.T) { parse(t, argsOf(t, fleet(change))) })
+	}
+}
+
+func weights(percent, tokens, seconds, weight int32) v1alpha1.CacheAwareSpec {
+	return v1alpha1.CacheAwareSpec{
+		HostTierPercent: &percent, DiskTierPercent: &percent, UntrustedPercent: &percent,
+		PileUpTokens: &tokens, PredictTTLSeconds: &seconds, PrefillScalePercent: &weight, DecodeWeightPercent: &weight,
 	}
 }
 
