@@ -8,6 +8,7 @@ import (
 	"github.com/routerfleet/routerfleet/api/v1alpha1"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/utils/ptr"
 )
 
 // tokensPath is where the tokens Secret is mounted.
@@ -59,7 +60,7 @@ func routerArgs(namespace string, s *v1alpha1.RouterFleetSpec) ([]string, error)
 	add("stale-request-timeout-secs", s.Routing.StaleRequestTimeoutSeconds)
 	add("cb-threshold", s.Routing.CircuitBreaker.FailureThreshold)
 	add("cb-cool-down-secs", s.Routing.CircuitBreaker.CoolDownSeconds)
-	add("max-concurrent-requests", valueOr(s.Routing.MaxConcurrentRequests, 0))
+	add("max-concurrent-requests", ptr.Deref(s.Routing.MaxConcurrentRequests, 0))
 	drain, linger := drainBudget(&s.Drain)
 	add("shutdown-drain-secs", drain)
 	add("shutdown-linger-secs", linger)
@@ -110,13 +111,13 @@ func kvEventArgs(e *v1alpha1.KVEventsSpec) []string {
 // cacheAwareArgs are the weights of cache_aware, where zero is a value.
 func cacheAwareArgs(c *v1alpha1.CacheAwareSpec) []string {
 	return []string{
-		argument("host-tier-percent", valueOr(c.HostTierPercent, 0)),
-		argument("disk-tier-percent", valueOr(c.DiskTierPercent, 0)),
-		argument("untrusted-percent", valueOr(c.UntrustedPercent, 0)),
-		argument("pile-up-tokens", valueOr(c.PileUpTokens, 0)),
-		argument("predict-ttl-secs", valueOr(c.PredictTTLSeconds, 0)),
-		argument("prefill-scale-percent", valueOr(c.PrefillScalePercent, 0)),
-		argument("decode-weight-percent", valueOr(c.DecodeWeightPercent, 0)),
+		argument("host-tier-percent", ptr.Deref(c.HostTierPercent, 0)),
+		argument("disk-tier-percent", ptr.Deref(c.DiskTierPercent, 0)),
+		argument("untrusted-percent", ptr.Deref(c.UntrustedPercent, 0)),
+		argument("pile-up-tokens", ptr.Deref(c.PileUpTokens, 0)),
+		argument("predict-ttl-secs", ptr.Deref(c.PredictTTLSeconds, 0)),
+		argument("prefill-scale-percent", ptr.Deref(c.PrefillScalePercent, 0)),
+		argument("decode-weight-percent", ptr.Deref(c.DecodeWeightPercent, 0)),
 	}
 }
 
@@ -163,7 +164,7 @@ const (
 // margin to a quarter each, and streams get at least a second. The router reads 0
 // as its default, so no linger is -1.
 func drainBudget(d *v1alpha1.DrainSpec) (drain, linger int32) {
-	rest := d.TerminationGracePeriodSeconds - valueOr(d.PreStopSeconds, 0)
+	rest := d.TerminationGracePeriodSeconds - ptr.Deref(d.PreStopSeconds, 0)
 	linger = min(lingerSeconds, rest/4)
 	margin := min(killMarginSeconds, rest/4)
 	drain = max(1, rest-linger-margin)
@@ -179,10 +180,3 @@ func argument(name string, value any) string { return "--" + name + "=" + escape
 // escape keeps the kubelet from expanding $(NAME) in a value that is meant
 // literally.
 func escape(value string) string { return strings.ReplaceAll(value, "$", "$$") }
-
-func valueOr(p *int32, unset int32) int32 {
-	if p == nil {
-		return unset
-	}
-	return *p
-}

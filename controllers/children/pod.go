@@ -148,7 +148,7 @@ func httpProbe(path string, periodSeconds, timeoutSeconds, failures int32) *core
 
 func drain(pod *corev1.PodTemplateSpec, in podInput) {
 	pod.Spec.TerminationGracePeriodSeconds = ptr.To(int64(in.spec.Drain.TerminationGracePeriodSeconds))
-	if sleep := valueOr(in.spec.Drain.PreStopSeconds, 0); sleep > 0 {
+	if sleep := ptr.Deref(in.spec.Drain.PreStopSeconds, 0); sleep > 0 {
 		router(pod).Lifecycle = &corev1.Lifecycle{PreStop: &corev1.LifecycleHandler{
 			Sleep: &corev1.SleepAction{Seconds: int64(sleep)},
 		}}
