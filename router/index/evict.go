@@ -1,7 +1,12 @@
 package index
 
-// evictSteps bounds the slots one call looks at, so that a store over the cap stays short; Work goes on.
-const evictSteps = 256
+// evictSteps bounds the slots one call looks at, so that a store over the cap stays short, with evictStepsABlock more for
+// each block it stores: of chains that are evicted whole, finding an end takes some 1.5 looks a block, evicting it one.
+// Work goes on.
+const (
+	evictSteps       = 256
+	evictStepsABlock = 4
+)
 
 // clockHand goes round the slots. A slot that a query used since the last round gets a second chance.
 type clockHand struct {

@@ -117,7 +117,8 @@ func (x *Index) Store(h *Holder, p Parent, keys []Key, t Tier) (taken int) {
 		}
 		last, p, taken = n, After(k), i+1
 	}
-	x.evictOver(evictSteps)
+	// In proportion to what was stored: a flood of long chains would outrun any fixed number of slots.
+	x.evictOver(evictSteps + evictStepsABlock*taken)
 	x.judgeRoots()
 	return taken
 }
