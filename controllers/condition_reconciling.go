@@ -10,7 +10,7 @@ import (
 // conditionReconciling is true while the fleet is on its way to its spec: never at rest, and not while stalled (kstatus
 // reads the two together).
 func conditionReconciling(f facts, stalled metav1.Condition) metav1.Condition {
-	settled := f.decision.Reason == rollout.Complete || f.decision.Reason == rollout.Paused
+	settled := f.decision.Reason == rollout.Complete && !f.unrecorded() || f.decision.Reason == rollout.Paused
 	if settled && !f.failing || stalled.Status == metav1.ConditionTrue {
 		return condition(v1alpha1.ConditionReconciling, metav1.ConditionFalse, v1alpha1.ReasonSettled, "nothing is to be done")
 	}

@@ -26,13 +26,17 @@ var rollingOut = map[rollout.Reason]struct {
 }
 
 // conditionRollingOut says where the rollout stands. It carries the generation the decision was planned for, so that
-// a wait for False right after an apply ends when that generation is complete and no sooner.
+// a wait for False right after an apply ends when that generation is complete and no sooner. An unrecorded
+// revision is not complete: who waited would read the old stableRevision.
 func conditionRollingOut(f facts) metav1.Condition {
 	at, known := rollingOut[f.decision.Reason]
 	if !known {
 		at = rollingOut[rollout.Held]
 	}
 	message := f.decision.Note
+	if f.unrecorded() {
+		at, message = rollingOut[rollout.Retiring], message+"; this is to be recorded"
+	}
 	if f.unrendered != "" {
 		at, message = rollingOut[rollout.Held], f.unrendered
 	}

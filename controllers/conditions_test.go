@@ -196,6 +196,8 @@ func TestRollingOutMapsEachReasonOfThePlanner(t *testing.T) {
 			f.decision.Reason, f.decision.Active, f.olderTarget = rollout.Retiring, true, true
 		}, yes, v1alpha1.ReasonRollingBack},
 		{"an undo that is done", func(f *facts) { f.olderTarget = true }, no, v1alpha1.ReasonComplete},
+		{"complete, but not recorded as stable yet", func(f *facts) { f.stable, f.decision.MarkStable = "r0", "r1" }, yes, v1alpha1.ReasonRetiring},
+		{"complete and recorded just now", func(f *facts) { f.decision.MarkStable = "r1" }, no, v1alpha1.ReasonComplete},
 		{"a spec nobody can render", func(f *facts) { f.unrendered = "routing.extraArgs: no" }, no, v1alpha1.ReasonHeld},
 	})
 }
@@ -235,6 +237,7 @@ func TestReconcilingIsNeverTrueAtRestOrWhileStalled(t *testing.T) {
 		{"at rest", same, no, v1alpha1.ReasonSettled},
 		{"paused", func(f *facts) { f.decision.Reason = rollout.Paused }, no, v1alpha1.ReasonSettled},
 		{"surging", func(f *facts) { f.decision.Reason = rollout.Surging }, yes, v1alpha1.ReasonProgressing},
+		{"complete, but not recorded as stable yet", func(f *facts) { f.stable, f.decision.MarkStable = "r0", "r1" }, yes, v1alpha1.ReasonProgressing},
 		{"stalled", func(f *facts) { f.fail(2, rollout.ImagePullFailed) }, no, v1alpha1.ReasonSettled},
 		{"a child fails", func(f *facts) { f.failing = true }, yes, v1alpha1.ReasonProgressing},
 	})

@@ -52,6 +52,12 @@ func factsOf(p *plan, out *outcome) facts {
 	return f
 }
 
+// unrecorded tells whether a revision is to be recorded as stable and is not yet: the world moved between two looks, or
+// the write failed. Either way a next look is due.
+func (f facts) unrecorded() bool {
+	return f.decision.MarkStable != "" && f.decision.MarkStable != f.stable
+}
+
 // olderTarget tells whether some replica runs a revision that was recorded later than the one wanted now: an undo.
 func (p *plan) olderTarget() bool {
 	wanted := p.observation.revision(p.target)
