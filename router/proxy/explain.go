@@ -12,13 +12,13 @@ import (
 type Access uint8
 
 const (
-	// AccessNone: there are no tokens.
+	// AccessNone says: there are no tokens.
 	AccessNone Access = iota
-	// AccessUnknown: the token is none of the fleet's.
+	// AccessUnknown says: the token is none of the fleet's.
 	AccessUnknown
-	// AccessOther: a token of the fleet, but not the admin's.
+	// AccessOther says: it is a token of the fleet, but not the admin's.
 	AccessOther
-	// AccessAdmin: the admin's.
+	// AccessAdmin says: it is the admin's.
 	AccessAdmin
 )
 

@@ -6,7 +6,6 @@ import (
 	"sync"
 	"sync/atomic"
 
-	"github.com/routerfleet/routerfleet/router/index"
 	"github.com/routerfleet/routerfleet/router/policy"
 	"github.com/routerfleet/routerfleet/router/tokens"
 	"github.com/routerfleet/routerfleet/router/workers"
@@ -18,7 +17,7 @@ type KeyOptions struct {
 	// none ever can, and no prompt is read for keys.
 	Wanted func() bool
 	// Seed is the fleet's secret of the tokens scheme.
-	Seed index.Seed
+	Seed tokens.Seed
 	// HashSeed is vLLM's PYTHONHASHSEED, of scheme vllm-sha256-cbor.
 	HashSeed string
 }
@@ -131,15 +130,15 @@ type promptKeys struct {
 
 type spaceKeys struct {
 	space policy.KeySpace
-	keys  *[]index.Key // nil without
+	keys  *[]tokens.Key // nil without
 }
 
 var _ policy.KeySource = (*promptKeys)(nil)
 
-var keyPool = sync.Pool{New: func() any { return new([]index.Key) }}
+var keyPool = sync.Pool{New: func() any { return new([]tokens.Key) }}
 
 // Keys gives the keys of the prompt's blocks in a space, none when they could not equal an engine's.
-func (p *promptKeys) Keys(space policy.KeySpace) []index.Key {
+func (p *promptKeys) Keys(space policy.KeySpace) []tokens.Key {
 	for _, s := range p.spaces {
 		if s.space == space {
 			return s.list()
@@ -157,7 +156,7 @@ func (p *promptKeys) Keys(space policy.KeySpace) []index.Key {
 	return s.list()
 }
 
-func (s spaceKeys) list() []index.Key {
+func (s spaceKeys) list() []tokens.Key {
 	if s.keys == nil {
 		return nil
 	}
@@ -182,7 +181,7 @@ func (p *promptKeys) make(s *spaceKeys) missReason {
 	}
 	keyer := keyers.Get().(tokens.Keyer)
 	defer keyers.Put(keyer)
-	into := keyPool.Get().(*[]index.Key)
+	into := keyPool.Get().(*[]tokens.Key)
 	var err error
 	*into, err = keyer.Append((*into)[:0], p.call.ids.list, tokens.Context{CacheSalt: salt, LoRA: p.maker.adapter(p.call.model)})
 	if err != nil {

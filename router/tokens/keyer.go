@@ -7,6 +7,12 @@ import (
 	"github.com/routerfleet/routerfleet/router/index"
 )
 
+// Key and Seed are those of package index, for rooms that make keys and ask no index.
+type (
+	Key  = index.Key
+	Seed = index.Seed
+)
+
 // Context is what of a request beside its tokens goes into block keys.
 type Context struct {
 	CacheSalt string
