@@ -226,7 +226,7 @@ func TestKeysAreMadeWithoutAllocationPerToken(t *testing.T) {
 		})
 	}
 	short, long := allocations(12), allocations(12_000)
-	if long > short+2 { // a collection may take the pools' buffers
+	if long > short+60 { // a collection may take the pools' buffers, which grow anew by doubling; the race detector drops some
 		t.Errorf("12 tokens take %v allocations, 12,000 take %v", short, long)
 	}
 }

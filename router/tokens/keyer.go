@@ -7,9 +7,11 @@ import (
 	"github.com/routerfleet/routerfleet/router/index"
 )
 
-// Key and Seed are those of package index, for rooms that make keys and ask no index.
+// Those of package index, for rooms that make keys and ask no index.
 type (
-	Key  = index.Key
+	// Key is a block's.
+	Key = index.Key
+	// Seed is the fleet's secret of the tokens scheme.
 	Seed = index.Seed
 )
 
