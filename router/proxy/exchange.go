@@ -44,8 +44,8 @@ type exchange struct {
 	tried  []workers.ID
 }
 
-func newExchange(h *Handler, w *answer, r *http.Request, rt *route, c call, arrived time.Time) *exchange {
-	x := &exchange{h: h, w: w, r: r, route: rt, call: c, arrived: arrived, start: time.Now()}
+func newExchange(h *Handler, w *answer, r *http.Request, rt *route, c call, arrived, complete time.Time) *exchange {
+	x := &exchange{h: h, w: w, r: r, route: rt, call: c, arrived: arrived, start: complete}
 	x.keys = promptKeys{maker: h.keys, call: &x.call, route: rt}
 	x.request = policy.Request{Model: c.model, Key: c.prompt.key, PromptTokens: c.prompt.tokens, Keys: &x.keys}
 	x.ctx, x.cancel = context.WithCancelCause(r.Context())

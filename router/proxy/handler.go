@@ -129,6 +129,7 @@ func (h *Handler) forward(a *answer, r *http.Request, rt *route, arrived time.Ti
 		fault.write(a)
 		return
 	}
+	complete := time.Now()
 	ids := h.keys.collector()
 	defer ids.free()
 	call, fault := readCall(body, rt.prompt, ids)
@@ -136,7 +137,7 @@ func (h *Handler) forward(a *answer, r *http.Request, rt *route, arrived time.Ti
 		fault.write(a)
 		return
 	}
-	x := newExchange(h, a, r, rt, call, arrived)
+	x := newExchange(h, a, r, rt, call, arrived, complete)
 	if explain {
 		x.explain()
 		return

@@ -65,14 +65,14 @@ type kvEngine struct {
 
 // kvFleet is some of them, and how a router is told of them.
 type kvFleet struct {
-	t       *testing.T
+	t       testing.TB
 	kind    kvKind
 	port    int
 	engines []*kvEngine
 }
 
 // newKVFleet starts engines with caches of so many blocks that take no time.
-func newKVFleet(t *testing.T, kind kvKind, n, blocks int) *kvFleet {
+func newKVFleet(t testing.TB, kind kvKind, n, blocks int) *kvFleet {
 	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
@@ -133,7 +133,7 @@ func (f *kvFleet) start(i, blocks int) *kvEngine {
 }
 
 // held is how many blocks an engine has cached.
-func (e *kvEngine) held(t *testing.T) int {
+func (e *kvEngine) held(t testing.TB) int {
 	t.Helper()
 	states, err := e.engine.State(context.Background())
 	if err != nil {

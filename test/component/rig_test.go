@@ -31,7 +31,7 @@ const (
 
 // eventually waits until a condition holds that another goroutine or process brings about. It fails the test after a
 // time no healthy machine needs.
-func eventually(t *testing.T, what string, holds func() bool) {
+func eventually(t testing.TB, what string, holds func() bool) {
 	t.Helper()
 	deadline := time.NewTimer(30 * time.Second)
 	defer deadline.Stop()
@@ -90,7 +90,7 @@ func (e *engine) last() (*http.Request, string) {
 
 // router is a running router.
 type router struct {
-	t           *testing.T
+	t           testing.TB
 	app         *app.App
 	signals     chan os.Signal
 	ended       chan struct{}
@@ -100,7 +100,7 @@ type router struct {
 }
 
 // startRouter starts a router over the engines and waits until it is ready for all of them.
-func startRouter(t *testing.T, o app.Options, engines ...string) *router {
+func startRouter(t testing.TB, o app.Options, engines ...string) *router {
 	t.Helper()
 	for i, url := range engines {
 		o.Worker = append(o.Worker, string(rune('a'+i))+"="+url)
