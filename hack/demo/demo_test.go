@@ -5,9 +5,18 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"os"
+	"path/filepath"
+	"reflect"
 	"strings"
 	"testing"
 	"time"
+
+	"sigs.k8s.io/yaml"
+
+	"github.com/routerfleet/routerfleet/api/v1alpha1"
+	"github.com/routerfleet/routerfleet/test/data/traces"
+	"github.com/routerfleet/routerfleet/test/loadgen"
 )
 
 func testScreen(terminal bool) (*screen, *bytes.Buffer, *time.Time) {
@@ -146,5 +155,73 @@ func TestEveryCommandToGoOnNamesThisFleet(t *testing.T) {
 	}
 	if strings.Contains(text, "%!") {
 		t.Errorf("a verb was not filled in:\n%s", text)
+	}
+}
+
+func TestTheBaselineIsTheSampleButForNameAndPolicy(t *testing.T) {
+	sample, err := os.ReadFile(filepath.Join("..", "..", fleetSample))
+	if err != nil {
+		t.Fatal(err)
+	}
+	manifest, err := baselineOf(sample)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var fleet, baseline v1alpha1.RouterFleet
+	for document, into := range map[*[]byte]*v1alpha1.RouterFleet{&sample: &fleet, &manifest: &baseline} {
+		if err := yaml.UnmarshalStrict(*document, into); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if fleet.Name != fleetName || fleet.Spec.Routing.Policy != "" {
+		t.Fatalf("the sample is fleet %s with policy %q: its policy should be the default", fleet.Name, fleet.Spec.Routing.Policy)
+	}
+	fleet.Name, fleet.Spec.Routing.Policy = baselineName, v1alpha1.PolicyRoundRobin
+	if !reflect.DeepEqual(fleet, baseline) {
+		t.Errorf("got %+v, want %+v", baseline, fleet)
+	}
+}
+
+func TestNoRoutingFindsMoreThanTheCeiling(t *testing.T) {
+	whole := traces.BlockSize
+	for _, c := range []struct {
+		name     string
+		requests []traces.Request
+		want     float64
+	}{
+		{"nothing", nil, 0},
+		{"one prompt is new", []traces.Request{{InputLength: 2 * whole, Blocks: []uint32{1, 2}}}, 0},
+		{"half of the second is known", []traces.Request{
+			{InputLength: whole, Blocks: []uint32{1}}, {InputLength: 2 * whole, Blocks: []uint32{1, 2}},
+		}, 1.0 / 3},
+		{"only behind its own prefix", []traces.Request{
+			{InputLength: 2 * whole, Blocks: []uint32{1, 2}}, {InputLength: 2 * whole, Blocks: []uint32{3, 2}},
+		}, 0},
+		{"whole pages of a block that was cut short", []traces.Request{
+			{InputLength: 100, Blocks: []uint32{1}}, {InputLength: 300, Blocks: []uint32{1}},
+		}, float64(cachePage) / 400},
+		{"never the last token", []traces.Request{
+			{InputLength: whole, Blocks: []uint32{1}}, {InputLength: whole, Blocks: []uint32{1}},
+		}, float64(whole-cachePage) / float64(2*whole)},
+	} {
+		if got := ceiling(c.requests); got != c.want {
+			t.Errorf("%s: got %v, want %v", c.name, got, c.want)
+		}
+	}
+}
+
+func TestTheComparisonShowsWhatWasMeasuredAndADashForWhatWasNot(t *testing.T) {
+	ratio := 0.1234
+	measured := &loadgen.Result{CachedTokenRatio: &ratio, TTFT: &loadgen.Quantiles{Mean: 0.5, P50: 0.25, P99: 2}}
+	got := strings.Join(comparison(&loadgen.Result{}, measured), "\n")
+	want := strings.Join([]string{
+		"                           RoundRobin   CacheAware",
+		"block hit ratio                     -       12.3 %",
+		"first token, mean                   -        500ms",
+		"first token, p50                    -        250ms",
+		"first token, p99                    -           2s",
+	}, "\n")
+	if got != want {
+		t.Errorf("got\n%s\nwant\n%s", got, want)
 	}
 }

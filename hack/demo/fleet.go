@@ -13,8 +13,13 @@ import (
 	"github.com/routerfleet/routerfleet/test/e2e/live"
 )
 
-// engineDeployment is the Deployment of config/samples/engines.yaml.
-const engineDeployment = "engine"
+// What the samples are called and select by.
+const (
+	fleetSample      = "config/samples/routerfleet.yaml"
+	engineDeployment = "engine"
+	engineSelector   = "app=engine"
+	enginePort       = 8000
+)
 
 func (d *demo) nodes(ctx context.Context) (int, error) {
 	list, err := d.cluster.Client.CoreV1().Nodes().List(ctx, metav1.ListOptions{})
@@ -46,7 +51,7 @@ func (d *demo) startEngines(ctx context.Context) (string, error) {
 	if err := d.waitForDeployment(ctx, namespace, engineDeployment); err != nil {
 		return "", err
 	}
-	pods, err := d.cluster.Pods(ctx, namespace, "app=engine")
+	pods, err := d.cluster.Pods(ctx, namespace, engineSelector)
 	if err != nil {
 		return "", err
 	}
@@ -74,32 +79,69 @@ func rolledOut(d *appsv1.Deployment) (bool, string) {
 	return done, fmt.Sprintf("%d of %d ready", s.AvailableReplicas, want)
 }
 
-// createFleet applies the sample and shows how the fleet comes up, in the words of its status.
+// createFleet applies the sample and shows how the fleet comes up, in the words of its status. The baseline's fleet comes
+// up beside it, so that nobody waits for it later.
 func (d *demo) createFleet(ctx context.Context) (string, error) {
-	if _, err := d.cluster.Kubectl(ctx, "-n", namespace, "apply", "--server-side", "--force-conflicts", "-f", "config/samples/routerfleet.yaml"); err != nil {
+	if _, err := d.cluster.Kubectl(ctx, "-n", namespace, "apply", "--server-side", "--force-conflicts", "-f", fleetSample); err != nil {
 		return "", err
 	}
-	err := d.wait(ctx, "fleet "+fleetName, func(ctx context.Context) (bool, string, error) {
-		fleet, err := d.fleet(ctx)
+	if err := d.createBaseline(ctx); err != nil {
+		return "", err
+	}
+	for _, name := range []string{fleetName, baselineName} {
+		if err := d.waitForFleet(ctx, name); err != nil {
+			return "", err
+		}
+	}
+	if err := d.waitForEvents(ctx); err != nil {
+		return "", err
+	}
+	fleet, err := d.fleet(ctx, fleetName)
+	if err != nil {
+		return "", err
+	}
+	return "RouterFleet " + fleetName + ": " + fleetLine(fleet) + ", each router reads each engine's KV events", nil
+}
+
+func (d *demo) waitForFleet(ctx context.Context, name string) error {
+	return d.wait(ctx, "fleet "+name, func(ctx context.Context) (bool, string, error) {
+		fleet, err := d.fleet(ctx, name)
 		if err != nil {
 			return false, "", err
 		}
 		return fleetReady(fleet), fleetLine(fleet), nil
 	})
-	if err != nil {
-		return "", err
-	}
-	fleet, err := d.fleet(ctx)
-	if err != nil {
-		return "", err
-	}
-	return "RouterFleet " + fleetName + ": " + fleetLine(fleet), nil
 }
 
-func (d *demo) fleet(ctx context.Context) (*v1alpha1.RouterFleet, error) {
+// waitForEvents waits until every router of the fleet is subscribed to every engine.
+func (d *demo) waitForEvents(ctx context.Context) error {
+	return d.wait(ctx, "KV events", func(ctx context.Context) (bool, string, error) {
+		engines, err := d.cluster.Pods(ctx, namespace, engineSelector)
+		if err != nil {
+			return false, "", err
+		}
+		routers, err := d.cluster.Pods(ctx, namespace, v1alpha1.LabelFleet+"="+fleetName)
+		if err != nil {
+			return false, "", err
+		}
+		up := 0
+		for _, pod := range routers {
+			metrics, err := d.cluster.RouterMetrics(ctx, namespace, pod.Name)
+			if err != nil {
+				return false, "", err
+			}
+			sum, _ := metrics.Sum("routerfleet_kv_subscriptions_up", nil)
+			up += int(sum)
+		}
+		want := len(routers) * len(engines)
+		return up == want, fmt.Sprintf("%d of %d subscriptions are up", up, want), nil
+	})
+}
+
+func (d *demo) fleet(ctx context.Context, name string) (*v1alpha1.RouterFleet, error) {
 	var fleet v1alpha1.RouterFleet
-	if err := d.objects.Get(ctx, client.ObjectKey{Namespace: namespace, Name: fleetName}, &fleet); err != nil {
-		return nil, fmt.Errorf("get routerfleet %s: %w", fleetName, err)
+	if err := d.objects.Get(ctx, client.ObjectKey{Namespace: namespace, Name: name}, &fleet); err != nil {
+		return nil, fmt.Errorf("get routerfleet %s: %w", name, err)
 	}
 	return &fleet, nil
 }

@@ -21,8 +21,8 @@ type commands struct {
 // upOptions say how big the demo is.
 type upOptions struct {
 	Nodes       int     `default:"2" help:"Nodes of the cluster, if it is not running yet: 1 to 3."`
-	Requests    int     `default:"400" help:"Requests of the trace to send."`
-	Speed       float64 `default:"2" help:"How many times faster than it was recorded the trace is sent."`
+	Requests    int     `default:"600" help:"Requests of the trace to send, once by each policy."`
+	Speed       float64 `default:"3.5" help:"How many times faster than it was recorded the trace is sent."`
 	Connections int     `default:"16" help:"Connections of the load generator."`
 	MaxOutput   int     `default:"16" help:"Longest answer, in tokens; the trace's are longer."`
 }

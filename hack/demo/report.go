@@ -9,6 +9,7 @@ import (
 
 	"github.com/routerfleet/routerfleet/api/v1alpha1"
 	"github.com/routerfleet/routerfleet/test/e2e/live"
+	"github.com/routerfleet/routerfleet/test/loadgen"
 )
 
 // table counts requests by router and engine.
@@ -83,17 +84,39 @@ func (t table) lines() []string {
 
 // report prints where the requests went and what they cost.
 func (d *demo) report() {
-	d.screen.line("\nWhere the requests went:\n")
+	d.screen.line("\nThe same requests by two policies, the engines' caches empty at the start of each:\n")
+	for _, line := range comparison(d.baseline, d.replayed) {
+		d.screen.line("  %s", line)
+	}
+	d.screen.line("\n  The ratio is prompt tokens from the engines' caches, as they report it. No routing could reach more than %s:", percent(&d.ceiling))
+	d.screen.line("  the first run of a trace meets empty caches, and what no earlier prompt had must be computed.")
+	d.screen.line("\nWhere %s sent them:\n", v1alpha1.PolicyCacheAware)
 	for _, line := range d.table.lines() {
 		d.screen.line("  %s", line)
 	}
-	d.screen.line("\n  A connection stays with the router it was opened to; each router spreads its requests over all engines.")
-	d.screen.line("\nWhat they cost:\n")
+	d.screen.line("\n  A connection stays with the router it was opened to; each router sends to every engine.")
+	d.screen.line("\nWhat they cost by %s:\n", v1alpha1.PolicyCacheAware)
 	summary := *d.replayed
 	summary.Probe = d.probed
 	for _, line := range live.Summary(&summary) {
 		d.screen.line("  %s", line)
 	}
+}
+
+// percent renders a share; a dash for one that nobody told.
+func percent(share *float64) string {
+	if share == nil {
+		return "-"
+	}
+	return fmt.Sprintf("%.1f %%", 100**share)
+}
+
+// quantile renders one figure of a distribution; a dash without one.
+func quantile(q *loadgen.Quantiles, of func(*loadgen.Quantiles) float64) string {
+	if q == nil {
+		return "-"
+	}
+	return live.Short(of(q))
 }
 
 // showObjects prints what kubectl says.
@@ -124,6 +147,9 @@ Go on by hand:
   # another image, one slot at a time; the wait ends when the last replica is replaced
   kubectl patch rf/%[1]s --type=merge -p '{"spec": {"image": "routerfleet.io/router:next"}}'
   kubectl wait --for=condition=RollingOut=False rf/%[1]s --timeout=5m
+
+  # what a router knows each engine to hold, in blocks
+  kubectl get --raw /api/v1/namespaces/default/pods/$(kubectl get pods -l routerfleet.io/fleet=%[1]s -o jsonpath='{.items[0].metadata.name}'):9400/proxy/metrics | grep ^routerfleet_kv_blocks
 
   # everything the fleet says about itself
   kubectl get rf -o wide; kubectl describe rf/%[1]s

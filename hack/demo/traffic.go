@@ -8,6 +8,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/routerfleet/routerfleet/api/v1alpha1"
 	"github.com/routerfleet/routerfleet/test/e2e/live"
 	"github.com/routerfleet/routerfleet/test/loadgen"
 )
@@ -22,44 +23,72 @@ const (
 	cleanupTimeout = 15 * time.Second
 )
 
-// load is a run of the load generator against the fleet, from a Job in the cluster.
-func (d *demo) load(args ...string) live.Load {
+// load is a run of the load generator against a fleet, from a Job in the cluster.
+func (d *demo) load(fleet string, args ...string) live.Load {
 	return live.Load{Namespace: namespace, Name: loadName, Image: "routerfleet.io/loadgen:dev", Args: append([]string{
-		fmt.Sprintf("--target=http://%s:%d", fleetName, live.RouterPort), "--model=" + modelID,
+		fmt.Sprintf("--target=http://%s:%d", fleet, live.RouterPort), "--model=" + modelID,
 	}, args...)}
 }
 
-// replayTrace sends the trace and counts which router sent how much of it to which engine.
+// replayTrace sends the trace through the fleet and counts which router sent how much of it to which engine.
 func (d *demo) replayTrace(ctx context.Context) (string, error) {
 	before, err := d.routed(ctx)
 	if err != nil {
 		return "", err
 	}
-	result, err := d.send(ctx, d.load(
-		"--mode=trace",
-		"--requests="+strconv.Itoa(d.options.Requests),
-		"--speed="+strconv.FormatFloat(d.options.Speed, 'g', -1, 64),
-		"--connections="+strconv.Itoa(d.options.Connections),
-		"--max-output="+strconv.Itoa(d.options.MaxOutput)))
-	if err != nil {
+	if d.replayed, err = d.replay(ctx, fleetName); err != nil {
 		return "", err
 	}
 	after, err := d.routed(ctx)
 	if err != nil {
 		return "", err
 	}
-	d.replayed, d.table = result, after.since(before)
-	if result.Failed > 0 {
-		return "", fmt.Errorf("%d of %d requests failed:\n  %s", result.Failed, result.Requests, strings.Join(live.Summary(result), "\n  "))
+	d.table = after.since(before)
+	return fmt.Sprintf("the same %d requests by %s, none failed", d.replayed.Requests, v1alpha1.PolicyCacheAware), nil
+}
+
+// replay sends the trace through a fleet, to engines whose caches are empty. A failed request is an error.
+func (d *demo) replay(ctx context.Context, fleet string) (*loadgen.Result, error) {
+	if err := d.clearCaches(ctx); err != nil {
+		return nil, err
 	}
-	return fmt.Sprintf("%d requests of a real conversation trace replayed, none failed", result.Requests), nil
+	result, err := d.send(ctx, d.load(fleet,
+		"--mode=trace",
+		"--requests="+strconv.Itoa(d.options.Requests),
+		"--speed="+strconv.FormatFloat(d.options.Speed, 'g', -1, 64),
+		"--connections="+strconv.Itoa(d.options.Connections),
+		"--max-output="+strconv.Itoa(d.options.MaxOutput)))
+	if err != nil {
+		return nil, err
+	}
+	if result.Failed > 0 {
+		return nil, fmt.Errorf("%d of %d requests failed:\n  %s", result.Failed, result.Requests, strings.Join(live.Summary(result), "\n  "))
+	}
+	return result, nil
+}
+
+// clearCaches empties every engine's cache by its control API. An engine refuses while a request runs: one that an
+// interrupted run left behind ends by itself.
+func (d *demo) clearCaches(ctx context.Context) error {
+	return d.wait(ctx, "empty engine caches", func(ctx context.Context) (bool, string, error) {
+		pods, err := d.cluster.Pods(ctx, namespace, engineSelector)
+		if err != nil {
+			return false, "", err
+		}
+		for _, pod := range pods {
+			if _, err := d.cluster.PodRequest(ctx, "POST", namespace, pod.Name, enginePort, "/control/faults", []byte(`{"name":"clear_cache"}`)); err != nil {
+				return false, "", err
+			}
+		}
+		return true, "", nil
+	})
 }
 
 // probe measures what the routers add to a request: pairs of the same one, through the fleet and straight
 // to an engine, while nothing else waits anywhere.
 func (d *demo) probe(ctx context.Context) (string, error) {
-	result, err := d.send(ctx, d.load("--mode=steady", "--requests=1", "--connections=1",
-		"--direct=http://engine:8000", "--probe-pairs="+strconv.Itoa(probePairs)))
+	result, err := d.send(ctx, d.load(fleetName, "--mode=steady", "--requests=1", "--connections=1",
+		fmt.Sprintf("--direct=http://%s:%d", engineDeployment, enginePort), "--probe-pairs="+strconv.Itoa(probePairs)))
 	if err != nil {
 		return "", err
 	}

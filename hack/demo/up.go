@@ -30,7 +30,10 @@ type demo struct {
 	// cluster and objects are set by the step that makes the cluster and used by all after it.
 	cluster *live.Cluster
 	objects client.Client
-	// replayed, table and probed are what the last steps measured.
+	// ceiling is the best hit ratio that the trace's requests allow; baseline, replayed, table and probed are what the
+	// last steps measured.
+	ceiling  float64
+	baseline *loadgen.Result
 	replayed *loadgen.Result
 	table    table
 	probed   *loadgen.ProbeResult
@@ -50,6 +53,7 @@ func (d *demo) up(ctx context.Context) error {
 		{"operator", d.installOperator},
 		{"engines", d.startEngines},
 		{"fleet", d.createFleet},
+		{"baseline", d.replayBaseline},
 		{"load", d.replayTrace},
 		{"probe", d.probe},
 	}

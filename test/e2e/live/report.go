@@ -77,11 +77,11 @@ func probeLine(p *loadgen.ProbeResult) string {
 }
 
 func quantiles(q *loadgen.Quantiles) string {
-	return fmt.Sprintf("p50 %s, p99 %s", short(q.P50), short(q.P99))
+	return fmt.Sprintf("p50 %s, p99 %s", Short(q.P50), Short(q.P99))
 }
 
-// short renders seconds with three digits that matter to a person.
-func short(seconds float64) string {
+// Short renders seconds with three digits that matter to a person.
+func Short(seconds float64) string {
 	d := time.Duration(seconds * float64(time.Second))
 	switch {
 	case d >= time.Second || d <= -time.Second:
