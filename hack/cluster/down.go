@@ -38,10 +38,12 @@ func (a *app) remove(ctx context.Context, out io.Writer) error {
 	if err := a.removeRunning(ctx, out); err != nil {
 		return err
 	}
-	if recordErr == nil { // without a record nobody knows who made the folders
-		if err := a.removeHostFolders(r.HostFolders); err != nil {
-			return err
-		}
+	made := markedFolders(hostFolders)
+	if recordErr == nil { // where folders cannot be marked only the record knows who made them
+		made = append(made, r.HostFolders...)
+	}
+	if err := a.removeHostFolders(made); err != nil {
+		return err
 	}
 	if err := os.RemoveAll(a.State); err != nil {
 		return fmt.Errorf("remove the state folder: %w", err)
@@ -105,9 +107,9 @@ func mountsBelow(mountinfo, dir string) []string {
 	return points
 }
 
-// removeHostFolders removes mount points that this cluster made, if they are
-// empty. While another cluster runs they stay: removing a folder takes away what
-// another mount namespace has mounted on it.
+// removeHostFolders removes mount points that clusters made, if they are empty.
+// While another cluster runs they stay, and that one removes them: removing a
+// folder takes away what another mount namespace has mounted on it.
 func (a *app) removeHostFolders(folders []string) error {
 	if len(folders) == 0 || leftover.New(a.Cluster).OthersExist() {
 		return nil

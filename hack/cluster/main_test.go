@@ -14,6 +14,8 @@ import (
 	"testing"
 	"time"
 
+	"golang.org/x/sys/unix"
+
 	"github.com/routerfleet/routerfleet/hack/cluster/internal/layout"
 	"github.com/routerfleet/routerfleet/hack/cluster/internal/leftover"
 )
@@ -274,5 +276,26 @@ func TestEveryFailureButThatOfACommandIsReported(t *testing.T) {
 		if code := report(tc.err, &out); code != tc.code || out.String() != tc.says {
 			t.Errorf("%v: exit code %d, %q; want %d, %q", tc.err, code, out.String(), tc.code, tc.says)
 		}
+	}
+}
+
+func TestMountPointsThatAClusterMadeAreKnownWithoutItsRecord(t *testing.T) {
+	root := t.TempDir()
+	theirs, ours := filepath.Join(root, "theirs"), filepath.Join(root, "ours")
+	if err := os.Mkdir(theirs, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	if err := unix.Setxattr(theirs, hostFolderMark, []byte("1"), 0); err != nil {
+		t.Skipf("folders cannot be marked here: %v", err)
+	}
+	if err := unix.Removexattr(theirs, hostFolderMark); err != nil {
+		t.Fatal(err)
+	}
+	made, err := makeHostFolders([]string{theirs, ours})
+	if err != nil || !slices.Equal(made, []string{ours}) {
+		t.Fatalf("made %v, %v", made, err)
+	}
+	if got := markedFolders([]string{theirs, ours, filepath.Join(root, "absent")}); !slices.Equal(got, []string{ours}) {
+		t.Errorf("taken for a cluster's: %v, want %v", got, []string{ours})
 	}
 }

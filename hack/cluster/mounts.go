@@ -6,6 +6,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 
 	"golang.org/x/sys/unix"
 
@@ -113,17 +114,32 @@ func mount(source, target, fsType string, flags uintptr) error {
 	return nil
 }
 
+// hostFolderMark is an attribute of the mount points that a cluster made: another cluster may be the last to use
+// them, and the record of the one that made them may be lost.
+const hostFolderMark = "trusted.routerfleet.cluster"
+
 // makeHostFolders makes the mount points that the host lacks, and returns them.
-func makeHostFolders() ([]string, error) {
+func makeHostFolders(dirs []string) ([]string, error) {
 	var made []string
-	for _, dir := range hostFolders {
+	for _, dir := range dirs {
 		switch err := os.Mkdir(dir, 0o755); {
 		case err == nil:
 			made = append(made, dir)
+			if err := unix.Setxattr(dir, hostFolderMark, []byte("1"), 0); err != nil && !errors.Is(err, unix.ENOTSUP) {
+				return made, fmt.Errorf("mark the mount point %s: %w", dir, err)
+			}
 		case errors.Is(err, fs.ErrExist):
 		default:
 			return made, fmt.Errorf("make a mount point for the nodes: %w", err)
 		}
 	}
 	return made, nil
+}
+
+// markedFolders are those of the folders that some cluster made.
+func markedFolders(dirs []string) []string {
+	return slices.DeleteFunc(slices.Clone(dirs), func(dir string) bool {
+		_, err := unix.Getxattr(dir, hostFolderMark, nil)
+		return err != nil
+	})
 }

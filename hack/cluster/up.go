@@ -90,8 +90,20 @@ func (s *startup) preparation() []step {
 			return host.LoadBridgeFilter(ctx, host.BridgeSysctls, host.Modprobe)
 		}},
 		{name: "programs in bin/kube and bin/coredns", do: s.buildPrograms},
-		{name: "no earlier cluster", do: func(ctx context.Context) error { return s.remove(ctx, io.Discard) }},
+		{name: "no earlier cluster", do: s.removeEarlier},
 	}
+}
+
+// removeEarlier says so when there was something to remove: whoever had another cluster in mind should know.
+func (s *startup) removeEarlier(ctx context.Context) error {
+	_, notThere := s.readRecord()
+	if err := s.remove(ctx, io.Discard); err != nil {
+		return err
+	}
+	if notThere == nil {
+		fmt.Fprintln(s.out, "          earlier cluster removed")
+	}
+	return nil
 }
 
 func (s *startup) steps() []step {
@@ -196,7 +208,7 @@ func (s *startup) makeState(context.Context) error {
 	if err := os.MkdirAll(s.Path("log"), 0o755); err != nil {
 		return err
 	}
-	folders, err := makeHostFolders()
+	folders, err := makeHostFolders(hostFolders)
 	if err != nil {
 		return err
 	}
