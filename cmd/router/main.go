@@ -20,7 +20,7 @@ func main() {
 		app.Options
 		Version kong.VersionFlag `env:"-" help:"Print the version and exit."`
 	}
-	kong.Parse(&flags, append(app.Grammar(), kong.Vars{"version": version.Version})...)
+	kong.Parse(&flags, append(app.Grammar(), kong.Exit(exit), kong.Vars{"version": version.Version})...)
 	flags.Options.Version = version.Version
 	// Two signals matter: the first drains, the second stops now.
 	signals := make(chan os.Signal, 2)
@@ -37,4 +37,12 @@ func run(o app.Options, signals <-chan os.Signal) error {
 		return err
 	}
 	return a.Run(signals)
+}
+
+// exit ends the program, after a bad command line with the 2 that is usual, where kong has 80.
+func exit(code int) {
+	if code > 2 {
+		code = 2
+	}
+	os.Exit(code)
 }

@@ -420,6 +420,28 @@ func TestStaticWorkersAreReadFromFlags(t *testing.T) {
 	}
 }
 
+func TestAnAddressWithoutASchemeIsToldTheURLItMeant(t *testing.T) {
+	for arg, meant := range map[string]string{
+		"10.0.0.7:8000": "http://10.0.0.7:8000", "engine:8000": "http://engine:8000", "blue=10.0.0.7:8000": "blue=http://10.0.0.7:8000",
+		"[fd00::1]:80": "http://[fd00::1]:80", "http://x?y=1": "", "http:80/x": "", "engine": "", ":80": "",
+	} {
+		_, err := ParseStatic(arg)
+		if err == nil {
+			t.Fatalf("%q was read", arg)
+		}
+		_, said, found := strings.Cut(err.Error(), "did you mean ")
+		if found != (meant != "") || strings.TrimSuffix(said, "?") != meant {
+			t.Errorf("%q: %v, want it to propose %q", arg, err, meant)
+			continue
+		}
+		if found {
+			if _, err := ParseStatic(meant); err != nil {
+				t.Errorf("%q: the proposal is refused: %v", arg, err)
+			}
+		}
+	}
+}
+
 func TestOptionsReportEverythingWrongAtOnce(t *testing.T) {
 	_, err := New(Options{
 		Static:          append(static(t, "a=http://x", "a=http://y"), StaticWorker{ID: "B"}, StaticWorker{ID: "c"}),

@@ -3,8 +3,10 @@ package workers
 import (
 	"errors"
 	"fmt"
+	"net"
 	"net/url"
 	"regexp"
+	"strconv"
 	"strings"
 )
 
@@ -29,11 +31,12 @@ func ParseStatic(arg string) (StaticWorker, error) {
 			return StaticWorker{}, fmt.Errorf("worker %q: the id %q must match [a-z0-9.-]+", arg, id)
 		}
 	}
-	u, err := url.Parse(rawURL)
+	u, err := parseBaseURL(rawURL)
 	if err != nil {
-		return StaticWorker{}, fmt.Errorf("worker %q: %w", arg, err)
-	}
-	if err := checkBaseURL(u); err != nil {
+		if isAddress(rawURL) {
+			meant := strings.TrimSuffix(arg, rawURL) + "http://" + rawURL
+			return StaticWorker{}, fmt.Errorf("worker %q: the scheme is missing: did you mean %s?", arg, meant)
+		}
 		return StaticWorker{}, fmt.Errorf("worker %q: %w", arg, err)
 	}
 	if id == "" {
@@ -53,6 +56,24 @@ func (w StaticWorker) validate() error {
 		return fmt.Errorf("static worker %q: %w", w.ID, err)
 	}
 	return nil
+}
+
+func parseBaseURL(rawURL string) (*url.URL, error) {
+	u, err := url.Parse(rawURL)
+	if err == nil {
+		err = checkBaseURL(u)
+	}
+	return u, err
+}
+
+// isAddress is true for host:port without a scheme, which net/url reads as anything but that.
+func isAddress(s string) bool {
+	host, port, err := net.SplitHostPort(s)
+	if err != nil || host == "" {
+		return false
+	}
+	_, err = strconv.ParseUint(port, 10, 16)
+	return err == nil
 }
 
 func checkBaseURL(u *url.URL) error {
