@@ -83,8 +83,8 @@ type RouterFleetSpec struct {
 	// +kubebuilder:validation:MaxItems=8
 	ImagePullSecrets []corev1.LocalObjectReference `json:"imagePullSecrets,omitempty"`
 
-	// modelID names the one model this fleet serves. Empty means whatever models
-	// the engines report.
+	// modelID names the one model this fleet serves. Leave it out for whatever
+	// models the engines report.
 	// +optional
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=253

@@ -180,7 +180,8 @@ type ReplicaStatus struct {
 
 // WorkersStatus counts the engines the routers report.
 type WorkersStatus struct {
-	// discovered is the number of engines found, the most any replica reports.
+	// discovered is the number of engines that are named, usable or not, the most
+	// any replica reports.
 	// +optional
 	// +kubebuilder:validation:Minimum=0
 	Discovered *int32 `json:"discovered,omitempty"`

@@ -13,7 +13,8 @@ import (
 // engine says itself (SGLang, in /server_info) wins; the fields after mode are for
 // what it does not say. vLLM says nothing.
 type KVEventsSpecApplyConfiguration struct {
-	// mode turns the reading of KV events on and off.
+	// mode turns the reading of KV events on and off. Only the policy CacheAware has
+	// them read.
 	Mode *apiv1alpha1.KVEventsMode `json:"mode,omitempty"`
 	// port is where rank 0 of an engine publishes; rank r does on port + r.
 	Port *int32 `json:"port,omitempty"`

@@ -20,8 +20,8 @@ type RouterFleetSpecApplyConfiguration struct {
 	ImagePullPolicy *v1.PullPolicy `json:"imagePullPolicy,omitempty"`
 	// imagePullSecrets names Secrets of this namespace for the registry.
 	ImagePullSecrets []v1.LocalObjectReference `json:"imagePullSecrets,omitempty"`
-	// modelID names the one model this fleet serves. Empty means whatever models
-	// the engines report.
+	// modelID names the one model this fleet serves. Leave it out for whatever
+	// models the engines report.
 	ModelID *string `json:"modelID,omitempty"`
 	// workers says how the engines are found.
 	Workers *WorkersSpecApplyConfiguration `json:"workers,omitempty"`

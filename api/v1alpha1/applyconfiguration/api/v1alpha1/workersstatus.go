@@ -7,7 +7,8 @@ package v1alpha1
 //
 // WorkersStatus counts the engines the routers report.
 type WorkersStatusApplyConfiguration struct {
-	// discovered is the number of engines found, the most any replica reports.
+	// discovered is the number of engines that are named, usable or not, the most
+	// any replica reports.
 	Discovered *int32 `json:"discovered,omitempty"`
 	// subscribed is the number of engines whose KV events are read, the fewest
 	// any replica reports. Absent while routers do not subscribe.
