@@ -37,7 +37,8 @@ LDFLAGS := -s -w -X github.com/routerfleet/routerfleet/internal/version.Version=
 help: ## Print this
 	@awk 'BEGIN {FS = ":.*##"; printf "Usage: make COMMAND\n"} \
 	  /^##@/ {printf "\n%s\n", substr($$0, 5)} \
-	  /^[a-zA-Z0-9_-]+:.*?##/ {printf "  %-16s %s\n", $$1, $$2}' $(firstword $(MAKEFILE_LIST))
+	  /^[a-zA-Z0-9_-]+:.*?##/ {printf "  %-16s %s\n", $$1, $$2} \
+	  END {printf "\nVariables: NODES, TAG, FUZZTIME, KUBECONFIG\n"}' $(firstword $(MAKEFILE_LIST))
 
 .PHONY: demo
 demo: ## A fleet under load on a local cluster (root; ten minutes the first time)
@@ -127,6 +128,8 @@ cluster-down: bin/cluster ## Remove the local cluster, whatever state it is in
 
 .PHONY: install
 install: ## CRD, RBAC and manager into KUBECONFIG's cluster (default: the local one)
+	@$(KUBECTL) version >/dev/null 2>&1 || { \
+	  echo "no cluster answers at KUBECONFIG=$(KUBECONFIG): make cluster-up, or make install KUBECONFIG=..." >&2; exit 1; }
 	$(KUBECTL) apply --server-side -k config/default
 	$(KUBECTL) -n routerfleet-system rollout status deployment/routerfleet-manager --timeout=120s
 
