@@ -132,7 +132,7 @@ func (d *demo) showObjects(ctx context.Context) error {
 // howToGoOn tells the commands a reader will want next; each can be pasted as it stands.
 func (d *demo) howToGoOn() string {
 	return strings.TrimSpace(fmt.Sprintf(`
-Go on by hand:
+Go on by hand, in the folder of the clone:
 
   export KUBECONFIG=$PWD/.cluster/kubeconfig PATH=$PWD/bin/kube:$PATH
 
@@ -144,9 +144,10 @@ Go on by hand:
   # more routers
   kubectl scale rf/%[1]s --replicas=4
 
-  # another image, one slot at a time; the wait ends when the last replica is replaced
+  # another image, one slot at a time; the first wait also ends when the rollout is Held or Paused
   kubectl patch rf/%[1]s --type=merge -p '{"spec": {"image": "routerfleet.io/router:next"}}'
-  kubectl wait --for=condition=RollingOut=False rf/%[1]s --timeout=5m
+  kubectl wait --for=condition=RollingOut=False rf/%[1]s --timeout=5m &&
+  kubectl wait --for=jsonpath='{.status.conditions[?(@.type=="RollingOut")].reason}'=Complete rf/%[1]s --timeout=1s
 
   # what a router knows each engine to hold, in blocks
   kubectl get --raw /api/v1/namespaces/default/pods/$(kubectl get pods -l routerfleet.io/fleet=%[1]s -o jsonpath='{.items[0].metadata.name}'):9400/proxy/metrics | grep ^routerfleet_kv_blocks
