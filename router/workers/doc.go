@@ -26,6 +26,13 @@
 // Every state keeps the entry: load counters, breaker, metric series. An entry is forgotten when it has been
 // absent for Options.ForgetAfter, or at once when another UID owns its address.
 //
+// # Why not
+//
+// Each listed worker carries the reason why it is not in rotation: what it answered, or that it did not. The same
+// reason is logged once until the worker is in rotation again without complaint, and endpoints that are left out once
+// per reason, so that trouble that stays is said and does not fill the log. Registry.Explain puts it all in one line,
+// for /readyz.
+//
 // # Breaker
 //
 // One per worker, see breaker.go for the table. Pool leaves out ranks whose breaker would refuse; Rank.Acquire

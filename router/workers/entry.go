@@ -1,6 +1,7 @@
 package workers
 
 import (
+	"fmt"
 	"slices"
 	"time"
 )
@@ -58,6 +59,7 @@ type entry struct {
 	state  State
 	reason string
 	worker *Worker
+	told   []string // complaints logged already, see complain
 }
 
 // withdraw notes that no source lists the worker any more.
@@ -174,13 +176,12 @@ func (e *entry) judge(known, other bool) (State, string) {
 	case e.ep.probed && e.health == healthUnknown:
 		return StateUnhealthy, "its health probe has not answered yet"
 	case e.ep.probed && e.health == unhealthy:
-		return StateUnhealthy, "its health probe fails: " + sentence(e.probeErr)
+		return StateUnhealthy, e.complaint()
 	case other:
-		return StateOtherModel, "it serves other models than the configured one"
-	case !known && e.askErr != nil:
-		return StateUnintrospected, "it does not say what it serves: " + sentence(e.askErr)
+		return StateOtherModel, fmt.Sprintf("it serves %d models, %q among them, and not the configured one",
+			len(e.facts.models), e.facts.models[0].ID)
 	case !known && e.asked:
-		return StateUnintrospected, "it lists no models"
+		return StateUnintrospected, e.complaint()
 	case !known:
 		return StateUnintrospected, "it has not been asked what it serves yet"
 	case e.ep.condition == conditionServing:
@@ -188,13 +189,6 @@ func (e *entry) judge(known, other bool) (State, string) {
 	default:
 		return StateInRotation, ""
 	}
-}
-
-func sentence(err error) string {
-	if err == nil {
-		return "no answer"
-	}
-	return err.Error()
 }
 
 // describe keeps the *Worker while nothing about it changed, so that readers may compare pointers within one

@@ -99,7 +99,7 @@ func hasNoServerInfo(err error) bool {
 // probe asks for /health. Any answer below 500 means that the engine is there: a server without the route is
 // judged by its requests.
 func (a *asker) probe(ctx context.Context, base string) error {
-	ctx, cancel := context.WithTimeout(ctx, probeTimeout)
+	ctx, cancel := withBudget(ctx, probeTimeout)
 	defer cancel()
 	resp, err := a.do(ctx, base, "/health")
 	if err != nil {
@@ -138,7 +138,7 @@ func (a *asker) get(ctx context.Context, base, path string, decode func([]byte) 
 }
 
 func (a *asker) fetch(ctx context.Context, base, path string) ([]byte, error) {
-	ctx, cancel := context.WithTimeout(ctx, askTimeout)
+	ctx, cancel := withBudget(ctx, askTimeout)
 	defer cancel()
 	resp, err := a.do(ctx, base, path)
 	if err != nil {
@@ -150,7 +150,7 @@ func (a *asker) fetch(ctx context.Context, base, path string) ([]byte, error) {
 	}
 	body, err := io.ReadAll(io.LimitReader(resp.Body, maxFactsBytes+1))
 	if err != nil {
-		return nil, fmt.Errorf("%s: read body: %w", path, err)
+		return nil, fmt.Errorf("%s: read body: %w", path, steady(ctx, err))
 	}
 	if len(body) > maxFactsBytes {
 		return nil, fmt.Errorf("%s: body is larger than %d bytes", path, maxFactsBytes)
@@ -174,7 +174,7 @@ func (a *asker) do(ctx context.Context, base, path string) (*http.Response, erro
 		if errors.As(err, &outer) { // its text repeats method and URL
 			err = outer.Err
 		}
-		return nil, fmt.Errorf("%s: %w", path, err)
+		return nil, fmt.Errorf("%s: %w", path, steady(req.Context(), err))
 	}
 	return resp, nil
 }

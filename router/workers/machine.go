@@ -16,6 +16,8 @@ type machine struct {
 	opts      Options // defaults applied
 	static    []endpoint
 	sliced    []endpoint
+	slices    int
+	skips     []skip
 	synced    bool
 	entries   map[ID]*entry
 	notClosed *atomic.Int64
@@ -27,8 +29,12 @@ type message interface {
 	apply(m *machine, now time.Time)
 }
 
-// listed is the complete set of workers the slices want, never a partial one.
-type listed struct{ set []endpoint }
+// listed is the complete set of workers the slices want, never a partial one, with what else they hold.
+type listed struct {
+	set    []endpoint
+	slices int    // how many slices there are
+	skips  []skip // endpoints that are no workers, by reason
+}
 
 // introspected is the end of one introspection (all its attempts).
 type introspected struct {
@@ -97,8 +103,13 @@ func (m *machine) step(now time.Time, msg message) []effect {
 	m.forget(now)
 	m.schedule(now)
 	for _, id := range slices.Sorted(maps.Keys(m.entries)) {
-		if t, changed := m.entries[id].settle(&m.opts); changed {
+		e := m.entries[id]
+		t, changed := e.settle(&m.opts)
+		if changed {
 			m.effects = append(m.effects, t)
+		}
+		if c, news := e.complain(changed && t.reason == e.complaint()); news {
+			m.effects = append(m.effects, c)
 		}
 	}
 	if invariant.Enabled {
@@ -108,7 +119,8 @@ func (m *machine) step(now time.Time, msg message) []effect {
 }
 
 func (l listed) apply(m *machine, now time.Time) {
-	m.sliced, m.synced = l.set, true
+	m.effects = append(m.effects, newsOf(m.skips, l.skips)...)
+	m.sliced, m.slices, m.skips, m.synced = l.set, l.slices, l.skips, true
 	m.reconcile(now)
 }
 
@@ -245,11 +257,16 @@ func (m *machine) next() (at time.Time, ok bool) {
 func (m *machine) snapshot(last *Snapshot) *Snapshot {
 	all := make([]Listed, 0, len(m.entries))
 	for _, e := range m.entries {
-		all = append(all, Listed{Worker: e.worker, State: e.state, Reason: e.reason})
+		all = append(all, Listed{
+			Worker: e.worker, State: e.state, Reason: e.reason, Failed: e.reason != "" && e.reason == e.complaint(),
+		})
 	}
 	slices.SortFunc(all, func(a, b Listed) int { return strings.Compare(string(a.Worker.id), string(b.Worker.id)) })
-	if last != nil && last.synced == m.synced && slices.Equal(last.workers, all) {
+	if last != nil && last.synced == m.synced && last.slices == m.slices && slices.Equal(last.skips, m.skips) &&
+		slices.Equal(last.workers, all) {
 		return nil
 	}
-	return newSnapshot(all, m.opts.ModelID, m.synced, m.notClosed)
+	s := newSnapshot(all, m.opts.ModelID, m.synced, m.notClosed)
+	s.slices, s.skips = m.slices, m.skips
+	return s
 }

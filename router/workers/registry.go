@@ -99,7 +99,7 @@ func (r *Registry) loop(ctx context.Context, q *questions) {
 		case msg = <-r.inbox:
 			r.metrics.answered(msg)
 		case <-r.slices.changes():
-			msg = listed{set: r.slices.latest()}
+			msg = r.slices.latest()
 		}
 		r.perform(q, r.machine.step(r.opts.Now(), msg))
 		r.publish()
@@ -117,6 +117,12 @@ func (r *Registry) perform(q *questions, effects []effect) {
 		case transition:
 			r.metrics.transitions.WithLabelValues(e.to.String()).Inc()
 			r.opts.Log.Info("worker changed", "worker", e.name, "from", e.from.String(), "to", e.to.String(), "why", e.reason)
+		case complained:
+			r.opts.Log.Warn("worker does not answer as it should", "worker", e.name, "state", e.state.String(), "why", e.why)
+		case skipped:
+			r.opts.Log.Warn("endpoints are no workers", "reason", e.reason, "count", e.count, "why", e.why)
+		case unskipped:
+			r.opts.Log.Info("endpoints are no longer left out", "reason", e.reason)
 		case forgot:
 			r.opts.Log.Info("worker forgotten", "worker", e.name, "why", e.why)
 		}

@@ -102,14 +102,14 @@ func (w *sliceWatch) changes() <-chan struct{} {
 	return w.changed
 }
 
-// latest is the set of workers the present slices want.
-func (w *sliceWatch) latest() []endpoint {
+// latest is the set of workers the present slices want, and what else is in them.
+func (w *sliceWatch) latest() listed {
 	w.mu.Lock()
 	all := slices.Collect(maps.Values(w.slices))
 	w.mu.Unlock()
 	set, skipped := desired(all, w.port)
 	w.metrics.skippedNow(skipped)
-	return set
+	return listed{set: set, slices: len(all), skips: skipsOf(skipped, all, w.port)}
 }
 
 func (w *sliceWatch) run(ctx context.Context) {

@@ -498,7 +498,7 @@ func TestSlicesBeforeTheFirstCompleteListWakeNobody(t *testing.T) {
 	if err := w.Replace([]any{ipv4("s2", pod("b", "10.0.0.2"))}, "1"); err != nil || !signalled() {
 		t.Fatalf("the complete list did not, or %v", err)
 	}
-	expect(t, w.latest(), "ns/b http://10.0.0.2:8000 ready")
+	expect(t, w.latest().set, "ns/b http://10.0.0.2:8000 ready")
 }
 
 func TestAnObjectOfAnotherKindIsAnErrorAndNoPanic(t *testing.T) {

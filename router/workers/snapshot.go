@@ -70,6 +70,8 @@ type Snapshot struct {
 	workers   []Listed
 	counts    Counts
 	synced    bool
+	slices    int // EndpointSlices that match the selector
+	skips     []skip
 	notClosed *atomic.Int64
 	changed   chan struct{}
 }
@@ -78,8 +80,11 @@ type Snapshot struct {
 type Listed struct {
 	Worker *Worker
 	State  State
-	// Reason says in a sentence why the worker is not in rotation; empty when it is. It never holds a URL.
+	// Reason says in a sentence why the worker is not in rotation; empty when it is. It may name its address, so it
+	// is for logs and the admin listener, never for clients.
 	Reason string
+	// Failed says that the worker was asked and Reason is what became of it.
+	Failed bool
 }
 
 // Models is the union of the models of present workers whose models are known, sorted by id. Where workers differ
