@@ -27,17 +27,19 @@ func (a *App) adminHandler() http.Handler {
 }
 
 func (a *App) readyz(w http.ResponseWriter, _ *http.Request) {
-	counts := a.workers.Snapshot().Counts()
 	switch {
 	case a.draining.Load():
 		text(w, http.StatusServiceUnavailable, "shutting down")
 	case a.ready.Load():
 		text(w, http.StatusOK, "ready")
 	default:
-		text(w, http.StatusServiceUnavailable, fmt.Sprintf(
-			"waiting for the first usable worker: %d discovered, %d withdrawn, %d not yet asked what they serve",
-			counts.Discovered, counts.Withdrawn, counts.Unintrospected))
+		text(w, http.StatusServiceUnavailable, a.waitingFor())
 	}
+}
+
+// waitingFor says why a router that was never ready is not.
+func (a *App) waitingFor() string {
+	return "waiting for the first usable worker: " + a.workers.Explain()
 }
 
 func (a *App) bootstrap(w http.ResponseWriter, _ *http.Request) {

@@ -161,6 +161,27 @@ func TestReadyBeginsWithTheFirstUsableWorkerAndEndsWithTheSignal(t *testing.T) {
 	}
 }
 
+func TestARouterThatWaitsSaysWhatItsWorkersAnswered(t *testing.T) {
+	broken := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(500) }))
+	defer broken.Close()
+	r := start(t, Options{Worker: []string{"a=" + broken.URL}})
+	defer r.stop()
+	const want = "waiting for the first usable worker: 1 discovered; 1 unhealthy, 1 of them asked: a: its health probe fails: /health answered 500"
+	for {
+		changed := r.workers.Changed()
+		if r.workers.Snapshot().Workers()[0].Failed {
+			break
+		}
+		<-changed
+	}
+	if code, body := r.get("/readyz"); code != 503 || strings.TrimSpace(body) != want {
+		t.Errorf("/readyz: %d %q", code, body)
+	}
+	if got := r.status().Error; got != want {
+		t.Errorf("bootstrap: %q", got)
+	}
+}
+
 func TestAReadyRouterStaysReadyWhenItsWorkersLeave(t *testing.T) {
 	e := engine(t)
 	r := start(t, Options{Worker: []string{"a=" + e.URL}, CBThreshold: 1})
@@ -197,7 +218,7 @@ func TestBootstrapTakesSignedCallsAndSaysWhatIsKnown(t *testing.T) {
 		t.Errorf("without a signature: %d, want 401", code)
 	}
 	r.awaitReady()
-	for r.boot.settledAt().IsZero() {
+	for r.boot.settledAt().IsZero() || !r.ready.Load() {
 		_, _ = r.get("/healthz")
 	}
 	base := &http.Transport{}
@@ -214,7 +235,7 @@ func TestBootstrapTakesSignedCallsAndSaysWhatIsKnown(t *testing.T) {
 		t.Fatalf("%d %v", resp.StatusCode, err)
 	}
 	if got.PodUID != "uid-1" || got.Revision != "rev-1" || got.Boot == "" || got.State != status.StateSettled || got.Verdict != status.VerdictDisabled ||
-		got.Workers.Discovered != 1 || got.Workers.Usable != 1 || got.SettledAt.IsZero() || got.TokenGeneration != signed.NewKey(secret).ID {
+		got.Workers.Discovered != 1 || got.Workers.Usable != 1 || got.Error != "" || got.SettledAt.IsZero() || got.TokenGeneration != signed.NewKey(secret).ID {
 		body, _ := json.Marshal(got)
 		t.Errorf("got %s", body)
 	}

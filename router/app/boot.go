@@ -63,8 +63,9 @@ func (a *App) status() status.Status {
 	}
 	if settled := a.boot.settledAt(); !settled.IsZero() {
 		s.State, s.SettledAt = status.StateSettled, settled.UTC()
-	} else {
-		s.Error = "the list of workers has not been read yet"
+	}
+	if !a.ready.Load() {
+		s.Error = a.waitingFor()
 	}
 	return s
 }

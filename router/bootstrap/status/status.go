@@ -29,7 +29,8 @@ type Status struct {
 	Problems []Problem `json:"problems,omitempty"`
 	// SettledAt is when the boot ended or what it won was last lost; zero before.
 	SettledAt time.Time `json:"settledAt,omitzero"`
-	// Error says in a sentence why the replica does not settle; empty when nothing is wrong.
+	// Error says in a line why the replica does not settle, or was never ready although it has; empty when nothing is
+	// wrong. It may name addresses.
 	Error string `json:"error,omitempty"`
 }
 
