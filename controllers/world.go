@@ -75,6 +75,11 @@ func (o *observation) setView(rs *appsv1.ReplicaSet) (rollout.ReplicaSet, bool) 
 		Slot: int32(slot), Retry: int32(retry), Revision: rs.Labels[v1alpha1.LabelRevision],
 		Replicas: ptr.Deref(rs.Spec.Replicas, 1), Deleting: rs.DeletionTimestamp != nil,
 	}
+	for _, c := range rs.Spec.Template.Spec.Containers {
+		if c.Name == v1alpha1.RouterContainer {
+			view.Image = c.Image
+		}
+	}
 	for _, c := range rs.Status.Conditions {
 		if c.Type == appsv1.ReplicaSetReplicaFailure && c.Status == corev1.ConditionTrue {
 			view.CreateFailure = steadyWords(c.Message)

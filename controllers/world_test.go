@@ -89,10 +89,12 @@ func TestAReplicaSetIsTranslatedByItsLabels(t *testing.T) {
 	set := func(slot, retry string) *appsv1.ReplicaSet {
 		return &appsv1.ReplicaSet{ObjectMeta: metav1.ObjectMeta{Name: "x", UID: "u", ResourceVersion: "5", Generation: 1,
 			Labels: map[string]string{v1alpha1.LabelSlot: slot, v1alpha1.LabelRetry: retry, v1alpha1.LabelRevision: "r0"}},
-			Spec: appsv1.ReplicaSetSpec{Replicas: ptr.To[int32](1)}}
+			Spec: appsv1.ReplicaSetSpec{Replicas: ptr.To[int32](1), Template: corev1.PodTemplateSpec{Spec: corev1.PodSpec{
+				Containers: []corev1.Container{{Name: "sidecar", Image: "s"}, {Name: v1alpha1.RouterContainer, Image: "r:v9"}, {Name: "proxy", Image: "p"}},
+			}}}}
 	}
 	view, ok := o.setView(set("4", "2"))
-	if !ok || view.Slot != 4 || view.Retry != 2 || view.Revision != "r0" || !view.Live() || view.ResourceVersion != "5" {
+	if !ok || view.Image != "r:v9" || view.Slot != 4 || view.Retry != 2 || view.Revision != "r0" || !view.Live() || view.ResourceVersion != "5" {
 		t.Errorf("view %+v, %v", view, ok)
 	}
 	for _, labels := range [][2]string{{"", "0"}, {"-1", "0"}, {"four", "0"}, {"99999999999", "0"}, {"1", "x"}} {

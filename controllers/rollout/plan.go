@@ -3,6 +3,8 @@ package rollout
 import (
 	"fmt"
 	"time"
+
+	"github.com/routerfleet/routerfleet/router/bootstrap/status"
 )
 
 // Plan gives the next step of a fleet. It never fails: what it cannot judge it leaves alone and says so.
@@ -89,7 +91,7 @@ func (v *view) waiting() Decision {
 	for _, r := range waits {
 		if !r.Ready {
 			d.Reason = WaitingForBootstrap
-			d.Note = fmt.Sprintf("slot %d: %s is not ready yet", r.ReplicaSet.Slot, r.ReplicaSet.Name)
+			d.Note = fmt.Sprintf("slot %d: %s is not ready yet%s", r.ReplicaSet.Slot, r.ReplicaSet.Name, v.whyUnready(r))
 			return d
 		}
 	}
@@ -111,7 +113,8 @@ func (v *view) waitingForOld() Decision {
 	for _, r := range v.replicas {
 		if !r.Ready {
 			d.Reason = WaitingForBootstrap
-			d.Note = fmt.Sprintf("slot %d: %s is not ready; nothing retires before it is", r.ReplicaSet.Slot, r.ReplicaSet.Name)
+			d.Note = fmt.Sprintf("slot %d: %s is not ready%s; nothing retires before it is",
+				r.ReplicaSet.Slot, r.ReplicaSet.Name, v.whyUnready(r))
 			return d
 		}
 	}
@@ -119,6 +122,20 @@ func (v *view) waitingForOld() Decision {
 		d.Note = d.Kept[0].Name + " stays: " + d.Kept[0].Why
 	}
 	return d
+}
+
+// whyUnready is what a router that has looked for workers and is not Ready told of it, as the end of a sentence; empty
+// when it told nothing. Only whether there is a worker is said: how many there are moves.
+func (v *view) whyUnready(r Replica) string {
+	if r.Pod == nil {
+		return ""
+	}
+	answer := v.Answers[r.Pod.Container].Status
+	if answer == nil || answer.Workers.Usable > 0 ||
+		(answer.State != status.StateSettled && answer.State != status.StateBootstrapping) {
+		return ""
+	}
+	return ": it has found no usable worker"
 }
 
 // blockers are the replicas of the target that are not proven, by slot.
@@ -150,7 +167,11 @@ func (f Failure) sentence(r Replica) string {
 	name := r.ReplicaSet.Name
 	switch f {
 	case ImagePullFailed:
-		return name + " cannot pull its image; correct spec.image or the pull secrets"
+		image := "its image"
+		if r.ReplicaSet.Image != "" {
+			image = "the image " + r.ReplicaSet.Image
+		}
+		return name + " cannot pull " + image + "; correct spec.image or the pull secrets"
 	case CrashLooping:
 		return name + " keeps crashing; see its log"
 	case ContainerInvalid:

@@ -194,3 +194,48 @@ func TestThePlanFromAFreshListIsComparedByWhatItWrites(t *testing.T) {
 		t.Error("creations in different slots are the same")
 	}
 }
+
+func TestAWaitNamesARouterThatFoundNoUsableWorker(t *testing.T) {
+	const plain, found = "slot 0: f-0-r0 is not ready yet", "slot 0: f-0-r0 is not ready yet: it has found no usable worker"
+	box := rollout.Container{Pod: "p", ID: "c"}
+	for name, c := range map[string]struct {
+		answer map[rollout.Container]rollout.Answer
+		want   string
+	}{
+		"settled without":           {said(box, status.StateSettled, 0, 0), found},
+		"settled, some unusable":    {said(box, status.StateSettled, 4, 0), found},
+		"bootstrapping without":     {said(box, status.StateBootstrapping, 0, 0), found},
+		"has not looked":            {said(box, status.StateStarting, 0, 0), plain},
+		"a state nobody knows":      {said(box, status.StateUnknown, 0, 0), plain},
+		"has one":                   {said(box, status.StateSettled, 4, 1), plain},
+		"has not answered":          {nil, plain},
+		"an earlier container told": {said(rollout.Container{Pod: "p", ID: "before"}, status.StateSettled, 0, 0), plain},
+	} {
+		d := rollout.Plan(rollout.World{
+			Spec:   rollout.Spec{Replicas: 1, MaxSurge: 1, MaxUnproven: 1, MaxTerminating: 1},
+			Target: "r0", Answers: c.answer,
+			ReplicaSets: []rollout.ReplicaSet{{Name: "f-0-r0", UID: "rs", Revision: "r0", Replicas: 1}},
+			Pods:        []rollout.Pod{{UID: "p", ReplicaSet: "rs", Running: true, Container: box}},
+		}, at(1000))
+		if d.Reason != rollout.WaitingForBootstrap || d.Note != c.want {
+			t.Errorf("%s: %s %q, want %q", name, d.Reason, d.Note, c.want)
+		}
+	}
+}
+
+func said(box rollout.Container, state status.State, discovered, usable int) map[rollout.Container]rollout.Answer {
+	return map[rollout.Container]rollout.Answer{box: {
+		ReadAt: at(999), Status: &status.Status{State: state, Workers: status.Workers{Discovered: discovered, Usable: usable}},
+	}}
+}
+
+func TestAFailedPullNamesTheImage(t *testing.T) {
+	r := rollout.Replica{ReplicaSet: rollout.ReplicaSet{Name: "f-0-r0", Image: "registry.example/router:v9"}, Failure: rollout.ImagePullFailed}
+	if got := r.Explain(); got != "f-0-r0 cannot pull the image registry.example/router:v9; correct spec.image or the pull secrets" {
+		t.Errorf("got %q", got)
+	}
+	r.ReplicaSet.Image = ""
+	if got := r.Explain(); got != "f-0-r0 cannot pull its image; correct spec.image or the pull secrets" {
+		t.Errorf("got %q", got)
+	}
+}

@@ -334,6 +334,9 @@ func (c *cluster) read(p *pod) *status.Status {
 	s := &status.Status{PodUID: p.uid, State: status.StateStarting}
 	if c.now >= p.start+1 && c.faults[p.revision] != crashing {
 		s.State = status.StateSettled
+		if !c.noEngines {
+			s.Workers = status.Workers{Discovered: 4, Usable: 4}
+		}
 	}
 	return s
 }

@@ -50,6 +50,8 @@ type ReplicaSet struct {
 	Revision string
 	Retry    int32 // > 0 when the plain name was still taken by a retired set
 
+	Image string // of the router, as the set asks for it; for messages, may be empty
+
 	Replicas int32 // spec.replicas; 0 is the durable mark "retired"
 	Deleting bool
 
