@@ -102,6 +102,17 @@ func (s *scope) followsEvents(e *engines, engineCount int, changes ...change) *k
 	return k
 }
 
+// saysSubscribed is nil when the fleet's status tells that the routers read the events of n engines. The operator asks
+// them every 10 s.
+func (f *fleet) saysSubscribed(n int32) error {
+	f.Helper()
+	w := f.get().Status.Workers
+	if w == nil {
+		return fmt.Errorf("status.workers is absent")
+	}
+	return same("status.workers.subscribed", count(w.Subscribed), n)
+}
+
 // in is the fleet as a subtest uses it.
 func (k *kvFleet) in(t *testing.T) *kvFleet {
 	sub := *k

@@ -48,6 +48,7 @@ func TestKVEveryRouterFollowsWhatEngineHoldsAPrefix(t *testing.T) {
 			return // the next begins where this one should have ended
 		}
 	}
+	k.await("the fleet says that its routers read every engine's events", func() error { return k.saysSubscribed(kvEngines) })
 }
 
 // serveFirst has a prefix served once, through a router whose turn it is, by an engine that has no other prefix yet.

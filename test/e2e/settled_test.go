@@ -41,6 +41,7 @@ func TestASettledFleetWritesNothing(t *testing.T) {
 	s := newScope(t)
 	s.startEngines(2)
 	f := s.createFleet("rests", replicas(2))
+	f.await("the fleet says that its routers read both engines' events", func() error { return f.saysSubscribed(2) })
 	// The last events of the start may be on their way; what counts begins when all is quiet.
 	quiet := &writes{}
 	s.watchWrites(quiet)
