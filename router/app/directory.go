@@ -9,8 +9,8 @@ import (
 	"github.com/routerfleet/routerfleet/router/policy"
 )
 
-// directory is the pump's view as policies read it. It is derived anew when the pump's view is another one.
-type directory struct {
+// Directory is the pump's view as policies read it. It is derived anew when the pump's view is another one.
+type Directory struct {
 	pump *ingest.Pump
 	mode index.Mode
 
@@ -23,10 +23,15 @@ type derivedView struct {
 	view *policy.View
 }
 
-var _ policy.Directory = (*directory)(nil)
+var _ policy.Directory = (*Directory)(nil)
+
+// NewDirectory gives the directory of a pump's ranks, their depths counted by mode.
+func NewDirectory(pump *ingest.Pump, mode index.Mode) *Directory {
+	return &Directory{pump: pump, mode: mode}
+}
 
 // View gives the same pointer while no rank comes or goes.
-func (d *directory) View() *policy.View {
+func (d *Directory) View() *policy.View {
 	from := d.pump.View()
 	if known := d.derived.Load(); known != nil && known.from == from {
 		return known.view
@@ -42,7 +47,7 @@ func (d *directory) View() *policy.View {
 	return next.view
 }
 
-func (d *directory) derive(from *ingest.View) *policy.View {
+func (d *Directory) derive(from *ingest.View) *policy.View {
 	catalogs := map[*ingest.Section]*policy.Catalog{}
 	for _, s := range from.Sections() {
 		catalogs[s] = &policy.Catalog{

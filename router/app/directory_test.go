@@ -36,7 +36,7 @@ func TestTheDirectoryIsTheSameUntilARankComesOrGoes(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
 		done := make(chan error, 1)
 		go func() { done <- pump.Run(ctx) }()
-		d := &directory{pump: pump, mode: index.Contiguous}
+		d := NewDirectory(pump, index.Contiguous)
 		empty := d.View()
 		if empty != d.View() {
 			t.Error("another view without a change")

@@ -61,7 +61,7 @@ func (a *App) policyOptions() policy.Options {
 	knobs := a.opts.knobs()
 	o := policy.Options{Knobs: &knobs, Registerer: a.registry}
 	if a.events != nil {
-		o.Directory = &directory{pump: a.events.pump, mode: a.opts.matchMode()}
+		o.Directory = NewDirectory(a.events.pump, a.opts.matchMode())
 		o.Suspicions = a.events.pump
 	}
 	return o
