@@ -8,20 +8,25 @@ import (
 	"io"
 	"net/url"
 	"sync"
+	"testing/synctest"
 	"time"
 
 	"github.com/zeebo/xxh3"
 
 	"github.com/routerfleet/routerfleet/router/index"
 	"github.com/routerfleet/routerfleet/router/policy"
+	"github.com/routerfleet/routerfleet/router/tokens"
 	"github.com/routerfleet/routerfleet/router/workers"
 	"github.com/routerfleet/routerfleet/test/data/traces"
 	"github.com/routerfleet/routerfleet/test/enginesim"
-	"github.com/routerfleet/routerfleet/test/enginesim/cache"
 )
 
-// model is what the doubles serve.
-const model = "m"
+const (
+	// model is what the doubles serve.
+	model = "m"
+	// seed is the fleet's secret of the tokens scheme.
+	seed index.Seed = 0x0123456789abcdef
+)
 
 // Setup describes a run. Zero numbers are those of the shipped trace's reference: 8 engines of 8,000 blocks of 512
 // tokens, 8,000 tokens of prefill a second, 20 ms a token.
@@ -33,7 +38,7 @@ type Setup struct {
 	// Ties changes the requests' keys, and with them how ties are broken: runs that differ in nothing else tell how
 	// much a figure varies by itself.
 	Ties uint64
-	// Wire feeds the index. Default: Direct.
+	// Wire feeds the index; one run uses it up. Default: Direct.
 	Wire Wire
 	// Policy makes the policy under test over the wire. Required.
 	Policy func(policy.Directory) (policy.Policy, error)
@@ -115,6 +120,7 @@ func Replay(ctx context.Context, requests []traces.Request, s Setup) (Result, er
 	}
 	r.open.Wait()
 	r.result.Took = time.Since(begin)
+	synctest.Wait() // what is on the wire arrives
 	if err := r.sum(ctx); err != nil {
 		return Result{}, err
 	}
@@ -139,12 +145,19 @@ func (r *run) sum(ctx context.Context) error {
 
 // start makes the engines, their ranks and the policy.
 func (r *run) start(ctx context.Context, s Setup, running *sync.WaitGroup) error {
+	if err := s.Wire.Start(ctx, running); err != nil {
+		return err
+	}
 	var fixed []workers.FixedWorker
 	for i := range s.Engines {
 		id := fmt.Sprintf("engine-%03d", i)
+		ear, err := s.Wire.Observer(id)
+		if err != nil {
+			return err
+		}
 		e, err := enginesim.New(enginesim.Options{
 			Blocks: s.Blocks, PageSize: traces.BlockSize, PrefillTokensPerSecond: s.PrefillTokensPerSecond,
-			TokenInterval: s.TokenInterval, Observer: s.Wire.Observer(id),
+			TokenInterval: s.TokenInterval, Observer: ear,
 		})
 		if err != nil {
 			return err
@@ -245,15 +258,24 @@ func keyOfPrompt(blocks []uint32, seed uint64) uint64 {
 	return xxh3.HashSeed(b, seed)
 }
 
-// source computes a prompt's keys as the engines do.
+// source computes a prompt's keys as the router does.
 type source struct {
 	tokens []uint32
 	keys   []index.Key
 }
 
 func (s *source) Keys(space policy.KeySpace) []index.Key {
-	if s.keys == nil {
-		s.keys = keysOf(cache.Chain(s.tokens, space.BlockSize, ""))
+	if s.keys != nil {
+		return s.keys
+	}
+	keyer, err := tokens.NewKeyer(tokens.Options{
+		Scheme: space.Scheme, BlockSize: space.BlockSize, Bigram: space.Bigram, Model: space.Model, Seed: seed,
+	})
+	if err != nil {
+		panic(err) // a wire with a space that no router has
+	}
+	if s.keys, err = keyer.Append(nil, s.tokens, tokens.Context{}); err != nil {
+		panic(err)
 	}
 	return s.keys
 }

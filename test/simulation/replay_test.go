@@ -9,10 +9,12 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/routerfleet/routerfleet/internal/invariant"
+	"github.com/routerfleet/routerfleet/router/ingest"
 	"github.com/routerfleet/routerfleet/router/policy"
 	"github.com/routerfleet/routerfleet/test/data/traces"
 	"github.com/routerfleet/routerfleet/test/enginesim"
 	"github.com/routerfleet/routerfleet/test/enginesim/cache"
+	"github.com/routerfleet/routerfleet/test/enginesim/publish"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -20,7 +22,9 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 // named makes the policy with knobs.
 func named(name string, knobs policy.Knobs) func(policy.Directory) (policy.Policy, error) {
 	return func(d policy.Directory) (policy.Policy, error) {
-		return policy.New(name, policy.Options{Directory: d, Knobs: &knobs})
+		o := policy.Options{Directory: d, Knobs: &knobs}
+		o.Suspicions, _ = d.(policy.Suspicions)
+		return policy.New(name, o)
 	}
 }
 
@@ -55,10 +59,30 @@ func wholeTrace(t *testing.T) {
 	}
 }
 
+// pumpOf is a wire of a dialect's bytes.
+func pumpOf(d publish.Dialect) *Pump { return NewPump(model, traces.BlockSize, d) }
+
 // The figure to reach is 29 %; a separate simulation of this set-up, over block ids, gives 29.7.
-func TestCacheAwareFindsThePrefixesOfTheTrace(t *testing.T) {
+func TestReplayFindsThePrefixesOfTheTrace(t *testing.T) {
 	wholeTrace(t)
-	r := replay(t, 0, cacheAware())
+	direct := replay(t, 0, cacheAware())
+	wantPrefixesFound(t, direct)
+	for _, d := range []publish.Dialect{publish.SGLangMap, publish.VLLMArray} {
+		t.Run("pump="+string(d), func(t *testing.T) {
+			s, wire := cacheAware(), pumpOf(d)
+			s.Wire = wire
+			r := replay(t, 0, s)
+			wantPrefixesFound(t, r)
+			if off := r.HitRatio() - direct.HitRatio(); off < -0.005 || off > 0.005 {
+				t.Errorf("block hit ratio %.4f, and %.4f with the wire that loses no time: want half a point between them at most", r.HitRatio(), direct.HitRatio())
+			}
+			wantWholeStreams(t, wire, r)
+		})
+	}
+}
+
+func wantPrefixesFound(t *testing.T, r Result) {
+	t.Helper()
 	if got := r.HitRatio(); got < 0.29 {
 		t.Errorf("block hit ratio %.4f, want 0.29 at least", got)
 	}
@@ -70,8 +94,35 @@ func TestCacheAwareFindsThePrefixesOfTheTrace(t *testing.T) {
 	}
 }
 
+// wantWholeStreams looks that the pump heard all that the engines said, believes it and has kept no memory of it.
+func wantWholeStreams(t *testing.T, w *Pump, r Result) {
+	t.Helper()
+	ranks := w.pump.View().Ranks()
+	if len(ranks) != len(r.Engines) {
+		t.Fatalf("%d ranks are registered, want %d", len(ranks), len(r.Engines))
+	}
+	for i, rank := range ranks {
+		s, published := rank.Status(), w.lines[i].publisher.NextSeq(0)
+		if s.State != ingest.Following || s.Cursor.Proof != ingest.Origin || s.Cursor.Partial || s.Trust != (ingest.Trust{}) {
+			t.Errorf("%s: %v by %v, partial %v, trust %+v; want it followed from its origin and trusted", rank.Worker, s.State, s.Cursor.Proof, s.Cursor.Partial, s.Trust)
+		}
+		if want := (ingest.Tally{Batches: uint64(published), Origins: 1}); s.Tally != want || s.Cursor.Seq != published-1 {
+			t.Errorf("%s: published %d batches, the cursor is at %d and the tally %+v, want %+v", rank.Worker, published, s.Cursor.Seq, s.Tally, want)
+		}
+		if s.Counts.Dropped != [len(s.Counts.Dropped)]uint64{} || s.Contradictions != 0 || s.Orphans != 0 || s.Counts.StoredBlocks == 0 {
+			t.Errorf("%s: counts %+v, %d contradictions, %d orphans", rank.Worker, s.Counts, s.Contradictions, s.Orphans)
+		}
+		if n := w.lines[i].doubted.Load(); n != 0 {
+			t.Errorf("%s: the pump asked %d times for what it had", rank.Worker, n)
+		}
+	}
+	if used := w.pump.Inbox().Budget().Used(); used != 0 {
+		t.Errorf("%d bytes of batches were not released", used)
+	}
+}
+
 // What the reuse of blocks is worth shows beside a policy that takes turns.
-func TestRoundRobinFindsFewPrefixesOfTheTrace(t *testing.T) {
+func TestReplayByRoundRobinFindsFewPrefixesOfTheTrace(t *testing.T) {
 	wholeTrace(t)
 	r := replay(t, 0, Setup{Policy: named(policy.NameRoundRobin, policy.DefaultKnobs())})
 	if got := r.HitRatio(); got < 0.111 || got > 0.121 {
@@ -80,22 +131,32 @@ func TestRoundRobinFindsFewPrefixesOfTheTrace(t *testing.T) {
 }
 
 func TestTheIndexHoldsWhatTheEnginesCache(t *testing.T) {
-	s := cacheAware()
-	s.Blocks = 300 // so that they evict
-	wire := NewDirect(model, traces.BlockSize)
-	s.Wire = wire
-	r := replay(t, 250, s)
-	if r.Totals.RemovedBlocks == 0 {
-		t.Error("nothing was evicted: the run shows too little")
+	wires := map[string]Wire{"direct": NewDirect(model, traces.BlockSize)}
+	for _, d := range publish.Dialects() {
+		wires["pump="+string(d)] = pumpOf(d)
 	}
-	held := wire.Blocks()
-	for i, e := range r.Engines {
-		if got, want := held[i], int64(e.Blocks.Cached); got != want {
-			t.Errorf("engine %d: the index holds %d blocks, the engine caches %d", i, got, want)
-		}
-	}
-	if r.PromisedTokens == 0 || r.ReportedTokens == 0 {
-		t.Errorf("promised %d, reported %d tokens: nothing was compared", r.PromisedTokens, r.ReportedTokens)
+	for name, wire := range wires {
+		t.Run(name, func(t *testing.T) {
+			s := cacheAware()
+			s.Blocks = 300 // so that they evict
+			s.Wire = wire
+			r := replay(t, 250, s)
+			if r.Totals.RemovedBlocks == 0 {
+				t.Error("nothing was evicted: the run shows too little")
+			}
+			held := wire.Blocks()
+			for i, e := range r.Engines {
+				if got, want := held[i], int64(e.Blocks.Cached); got != want {
+					t.Errorf("engine %d: the index holds %d blocks, the engine caches %d", i, got, want)
+				}
+			}
+			if r.PromisedTokens == 0 || r.ReportedTokens == 0 {
+				t.Errorf("promised %d, reported %d tokens: nothing was compared", r.PromisedTokens, r.ReportedTokens)
+			}
+			if w, ok := wire.(*Pump); ok {
+				wantWholeStreams(t, w, r)
+			}
+		})
 	}
 }
 
@@ -134,7 +195,10 @@ func TestABurstWithAColdPrefixStaysTogether(t *testing.T) {
 
 func TestDirectForgetsWhatAnEngineCleared(t *testing.T) {
 	d := NewDirect(model, 2)
-	ear := d.Observer("a")
+	ear, err := d.Observer("a")
+	if err != nil {
+		t.Fatal(err)
+	}
 	keys := cache.Chain([]uint32{1, 2, 3, 4, 5, 6}, 2, "")
 	ear.Observe(enginesim.Step{Changes: []enginesim.Change{enginesim.Stored{Keys: keys[:2]}, enginesim.Stored{Keys: keys[2:], Parent: &keys[1]}}})
 	if got := d.Blocks(); !slices.Equal(got, []int64{3}) {

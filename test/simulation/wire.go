@@ -1,6 +1,7 @@
 package simulation
 
 import (
+	"context"
 	"fmt"
 	"sync"
 
@@ -13,8 +14,13 @@ import (
 // Wire brings what engines cache to where the policy looks it up.
 type Wire interface {
 	policy.Directory
-	// Observer gives the ear of one engine; worker is its id. It is called before the run begins.
-	Observer(worker string) enginesim.Observer
+	// Start is called first, in the run's bubble. What it starts ends with ctx, and running waits for it.
+	Start(ctx context.Context, running *sync.WaitGroup) error
+	// Observer gives the ear of one engine; worker is its id. It is called before the first request.
+	Observer(worker string) (enginesim.Observer, error)
+	// Blocks gives how many blocks the index has for each engine, in the order of the observers. Nothing may be on
+	// its way.
+	Blocks() []int64
 }
 
 // Direct applies every step to one index at the instant it happens. Its zero value is not ready, see NewDirect.
@@ -43,20 +49,23 @@ func NewDirect(model string, blockSize int) *Direct {
 // View names every rank that an observer was made for.
 func (d *Direct) View() *policy.View { return d.view }
 
+// Start has nothing to start.
+func (d *Direct) Start(context.Context, *sync.WaitGroup) error { return nil }
+
 // Observer registers the worker's rank 0. Engines of several ranks need a wire that registers them all.
-func (d *Direct) Observer(worker string) enginesim.Observer {
+func (d *Direct) Observer(worker string) (enginesim.Observer, error) {
 	rank := index.Rank{Worker: worker}
 	holder, err := d.index.Rank(rank)
 	if err != nil {
-		panic(fmt.Sprintf("register %v: %v", rank, err)) // a test with 65,536 engines
+		return nil, fmt.Errorf("register %v: %w", rank, err)
 	}
 	d.known[rank] = policy.Holding{Catalog: d.space, Standing: policy.Steady{Trust: policy.Trusted, Life: 1}}
 	d.view = policy.NewView(d.known)
 	d.holders = append(d.holders, holder)
-	return ear{d, holder}
+	return ear{d, holder}, nil
 }
 
-// Blocks gives how many blocks the index has for each engine, in the order of the observers.
+// Blocks counts the blocks of each engine.
 func (d *Direct) Blocks() []int64 {
 	d.mu.Lock()
 	defer d.mu.Unlock()
