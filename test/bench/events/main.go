@@ -1,0 +1,182 @@
+// Command events measures the way of KV events from an engine's bytes to the index: decoding, the pump's applies, both
+// behind a publisher on loopback TCP, what the tokens scheme remembers a block, and a request's own keys.
+//
+//	go run ./test/bench/events                             prints the tables
+//	go run ./test/bench/events --write docs/performance.md  also replaces the measured part of that page
+//	go run ./test/bench/events --scale 0.1                  a tenth of the blocks, for a quick look
+//
+// Each row runs in a process of its own, so that no row pays for another's memory.
+package main
+
+import (
+	"encoding/json"
+	"flag"
+	"fmt"
+	"os"
+	"os/exec"
+	"runtime"
+	"time"
+
+	"github.com/routerfleet/routerfleet/router/index"
+	wire "github.com/routerfleet/routerfleet/router/kvevents/kveventstest"
+	"github.com/routerfleet/routerfleet/test/bench/page"
+)
+
+// command is how the page says to measure again.
+const command = "go run ./test/bench/events --write docs/performance.md"
+
+// The kinds of rows.
+const (
+	kindDecode   = "decode"
+	kindApply    = "apply"
+	kindKeyMap   = "key map"
+	kindPipeline = "pipeline"
+	kindKeys     = "keys"
+)
+
+// warmBlocks is how many blocks an index holds before its pump is measured, over all ranks.
+const warmBlocks = 1 << 20
+
+// row is one process's part.
+type row struct {
+	Kind      string
+	Dialect   string       // decode and pipeline
+	Scheme    index.Scheme // all but decode
+	Batch     int          // blocks stored and removed in a batch; apply
+	BlockSize int          // tokens a block; keys
+	Blocks    int          // in the index when it is measured; apply, key map and pipeline
+}
+
+// figures are what one row measured. Rates are a second of wall time.
+type figures struct {
+	Row row
+
+	Hashes, Tokens, Any decoding // decode
+
+	Batches, Blocks float64 // apply and pipeline
+	BytesABlock     bytesABlock
+	Prompt          time.Duration // keys: of one prompt of promptTokens
+}
+
+func rows(scale float64) []row {
+	blocks := int(warmBlocks * scale)
+	var all []row
+	for _, d := range wire.Dialects {
+		all = append(all, row{Kind: kindDecode, Dialect: d.Name})
+	}
+	for _, s := range []index.Scheme{index.SchemeSGLang, index.SchemeVLLM, index.SchemeTokens} {
+		for _, n := range batchSizes {
+			all = append(all, row{Kind: kindApply, Scheme: s, Batch: n, Blocks: blocks})
+		}
+	}
+	all = append(all, row{Kind: kindKeyMap, Scheme: index.SchemeTokens, Batch: 64, Blocks: blocks})
+	for _, p := range []row{
+		{Dialect: wire.SGLangMap.Name, Scheme: index.SchemeSGLang},
+		{Dialect: wire.VLLMMap.Name, Scheme: index.SchemeVLLM},
+		{Dialect: wire.VLLMMap.Name, Scheme: index.SchemeTokens},
+	} {
+		p.Kind, p.Blocks = kindPipeline, blocks/8
+		all = append(all, p)
+	}
+	for _, s := range []index.Scheme{index.SchemeSGLang, index.SchemeVLLM, index.SchemeTokens} {
+		for _, size := range []int{16, 64} {
+			all = append(all, row{Kind: kindKeys, Scheme: s, BlockSize: size})
+		}
+	}
+	return all
+}
+
+// batchSizes are the batches the pump is measured with: a decode step's, a prefill step's, and a long prompt at once.
+var batchSizes = []int{8, 64, 512}
+
+func main() {
+	// The one row that needs the heap's profile has every allocation recorded; the others are spared the samples.
+	runtime.MemProfileRate = 0
+	var write, one string
+	var scale float64
+	var roundTime time.Duration
+	flag.StringVar(&write, "write", "", "page whose measured part is replaced")
+	flag.StringVar(&one, "row", "", "measure one row, given as JSON, and print its figures as JSON")
+	flag.Float64Var(&scale, "scale", 1, "share of the blocks")
+	flag.DurationVar(&roundTime, "round-time", time.Second, "length of one measurement")
+	flag.Parse()
+	err := func() error {
+		if one != "" {
+			return measureOne(one, roundTime)
+		}
+		return measureAll(write, scale, roundTime)
+	}()
+	if err != nil {
+		fmt.Fprintln(os.Stderr, "bench events:", err)
+		os.Exit(1)
+	}
+}
+
+func measureOne(text string, roundTime time.Duration) error {
+	var r row
+	if err := json.Unmarshal([]byte(text), &r); err != nil {
+		return fmt.Errorf("--row: %w", err)
+	}
+	f, err := measure(r, roundTime)
+	if err != nil {
+		return err
+	}
+	return json.NewEncoder(os.Stdout).Encode(f)
+}
+
+func measure(r row, roundTime time.Duration) (figures, error) {
+	f := figures{Row: r}
+	var err error
+	switch r.Kind {
+	case kindDecode:
+		err = f.decode(roundTime)
+	case kindApply:
+		err = f.apply(roundTime)
+	case kindKeyMap:
+		err = f.keyMap()
+	case kindPipeline:
+		err = f.pipeline(roundTime)
+	case kindKeys:
+		err = f.keys(roundTime)
+	default:
+		err = fmt.Errorf("there are no rows of kind %q", r.Kind)
+	}
+	if err != nil {
+		return figures{}, fmt.Errorf("%s: %w", r.Kind, err)
+	}
+	return f, nil
+}
+
+func measureAll(write string, scale float64, roundTime time.Duration) error {
+	self, err := os.Executable()
+	if err != nil {
+		return err
+	}
+	var all []figures
+	for _, r := range rows(scale) {
+		text, err := json.Marshal(r)
+		if err != nil {
+			return err
+		}
+		c := exec.Command(self, "--row", string(text), "--round-time", roundTime.String())
+		c.Stderr = os.Stderr
+		out, err := c.Output()
+		if err != nil {
+			return fmt.Errorf("measure %s: %w", text, err)
+		}
+		var f figures
+		if err := json.Unmarshal(out, &f); err != nil {
+			return fmt.Errorf("figures of %s: %w", text, err)
+		}
+		fmt.Fprintf(os.Stderr, "measured %s\n", text)
+		all = append(all, f)
+	}
+	text := markdown(all)
+	if _, err := os.Stdout.WriteString(text); err != nil {
+		return err
+	}
+	if write == "" {
+		return nil
+	}
+	return page.Replace(write, command, text)
+}
