@@ -82,8 +82,9 @@ type SchedulingSpec struct {
 	// +optional
 	Affinity *corev1.Affinity `json:"affinity,omitempty"`
 
-	// topologySpreadConstraints of the pods. Unset spreads over zones and nodes
-	// as well as possible, each revision by itself.
+	// topologySpreadConstraints of the pods. Unset spreads over nodes as well as
+	// possible, each revision by itself, and, with affinity unset too, prefers
+	// zones with fewer of them.
 	// +optional
 	// +listType=atomic
 	// +kubebuilder:validation:MaxItems=8

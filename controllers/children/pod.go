@@ -184,23 +184,48 @@ func scheduling(pod *corev1.PodTemplateSpec, in podInput) {
 		pod.Spec.RuntimeClassName = ptr.To(s.RuntimeClassName)
 	}
 	pod.Spec.TopologySpreadConstraints = s.TopologySpreadConstraints
-	if len(s.TopologySpreadConstraints) == 0 {
-		pod.Spec.TopologySpreadConstraints = []corev1.TopologySpreadConstraint{
-			spreadOver("topology.kubernetes.io/zone", in.fleet),
-			spreadOver("kubernetes.io/hostname", in.fleet),
-		}
+	if len(s.TopologySpreadConstraints) > 0 {
+		return // where the pods go is the user's
+	}
+	pod.Spec.TopologySpreadConstraints = []corev1.TopologySpreadConstraint{spreadOverNodes(in.fleet)}
+	if s.Affinity == nil {
+		pod.Spec.Affinity = &corev1.Affinity{PodAntiAffinity: preferOtherZones(in.fleet)}
 	}
 }
 
-// spreadOver spreads each revision by itself: without matchLabelKeys the old
+// spreadOverNodes spreads each revision by itself: without matchLabelKeys the old
 // pods of a rollout would push the new ones together.
-func spreadOver(topologyKey, fleet string) corev1.TopologySpreadConstraint {
+//
+// It is the only constraint. The scheduler scores a node by its constraints only
+// if the node has the labels of all of them: beside one for the zone, this one
+// would do nothing on a cluster whose nodes carry no zone, and every router could
+// land on one node.
+func spreadOverNodes(fleet string) corev1.TopologySpreadConstraint {
 	return corev1.TopologySpreadConstraint{
 		MaxSkew:           1,
-		TopologyKey:       topologyKey,
+		TopologyKey:       corev1.LabelHostname,
 		WhenUnsatisfiable: corev1.ScheduleAnyway,
 		LabelSelector:     &metav1.LabelSelector{MatchLabels: PodSelector(fleet)},
 		MatchLabelKeys:    []string{v1alpha1.LabelRevision},
+	}
+}
+
+// zoneWeight is of 1 to 100. A single preference needs only be above zero; the
+// middle leaves room on both sides for what an admission webhook adds.
+const zoneWeight = 50
+
+// preferOtherZones is the spread over zones as a preference. Unlike a spread
+// constraint it leaves nodes without a zone in the running.
+func preferOtherZones(fleet string) *corev1.PodAntiAffinity {
+	return &corev1.PodAntiAffinity{
+		PreferredDuringSchedulingIgnoredDuringExecution: []corev1.WeightedPodAffinityTerm{{
+			Weight: zoneWeight,
+			PodAffinityTerm: corev1.PodAffinityTerm{
+				TopologyKey:    corev1.LabelTopologyZone,
+				LabelSelector:  &metav1.LabelSelector{MatchLabels: PodSelector(fleet)},
+				MatchLabelKeys: []string{v1alpha1.LabelRevision},
+			},
+		}},
 	}
 }
 

@@ -69,6 +69,40 @@ func TestPodsMeetTheRestrictedStandard(t *testing.T) {
 	}
 }
 
+// A second constraint would take the nodes without its label out of the scoring.
+func TestPodsSpreadOverNodesWhetherOrNotThereAreZones(t *testing.T) {
+	spread := podOf(t, fleet()).Spec.TopologySpreadConstraints
+	if len(spread) != 1 || spread[0].TopologyKey != corev1.LabelHostname || spread[0].WhenUnsatisfiable != corev1.ScheduleAnyway {
+		t.Errorf("constraints are %+v, want one over hostnames", spread)
+	}
+}
+
+func TestZonesArePreferredOnlyWhereTheUserSaysNothing(t *testing.T) {
+	nodes := &corev1.Affinity{NodeAffinity: &corev1.NodeAffinity{}}
+	racks := []corev1.TopologySpreadConstraint{{MaxSkew: 1, TopologyKey: "rack", WhenUnsatisfiable: corev1.DoNotSchedule}}
+	for name, c := range map[string]struct {
+		user  v1alpha1.SchedulingSpec
+		zones bool
+		keys  []string
+	}{
+		"nothing":     {v1alpha1.SchedulingSpec{}, true, []string{corev1.LabelHostname}},
+		"affinity":    {v1alpha1.SchedulingSpec{Affinity: nodes}, false, []string{corev1.LabelHostname}},
+		"constraints": {v1alpha1.SchedulingSpec{TopologySpreadConstraints: racks}, false, []string{"rack"}},
+	} {
+		pod := podOf(t, fleet(func(f *v1alpha1.RouterFleet) { f.Spec.Scheduling = c.user })).Spec
+		if zones := pod.Affinity != nil && pod.Affinity.PodAntiAffinity != nil; zones != c.zones {
+			t.Errorf("%s: zones preferred is %v, want %v", name, zones, c.zones)
+		}
+		var keys []string
+		for _, s := range pod.TopologySpreadConstraints {
+			keys = append(keys, s.TopologyKey)
+		}
+		if diff := cmp.Diff(c.keys, keys); diff != "" {
+			t.Errorf("%s: constraints over:\n%s", name, diff)
+		}
+	}
+}
+
 func TestHardeningHasTheLastWord(t *testing.T) {
 	pod := &corev1.PodTemplateSpec{}
 	pod.Spec.Containers = []corev1.Container{

@@ -17,8 +17,9 @@ type SchedulingSpecApplyConfiguration struct {
 	Tolerations []v1.Toleration `json:"tolerations,omitempty"`
 	// affinity of the pods.
 	Affinity *v1.Affinity `json:"affinity,omitempty"`
-	// topologySpreadConstraints of the pods. Unset spreads over zones and nodes
-	// as well as possible, each revision by itself.
+	// topologySpreadConstraints of the pods. Unset spreads over nodes as well as
+	// possible, each revision by itself, and, with affinity unset too, prefers
+	// zones with fewer of them.
 	TopologySpreadConstraints []v1.TopologySpreadConstraint `json:"topologySpreadConstraints,omitempty"`
 	// priorityClassName of the pods.
 	PriorityClassName *string `json:"priorityClassName,omitempty"`
