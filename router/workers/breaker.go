@@ -33,35 +33,48 @@ func (s BreakerState) String() string {
 // stream that began before the breaker opened can neither close it nor open it again.
 type pass struct {
 	generation uint64
-	probe      bool
+	// probe numbers the probes of a circuit from 1 on; 0 is no probe.
+	probe uint64
 }
+
+// probeAlone is how long a probe keeps others out: the time in which an engine that lives begins to answer, the same
+// that an active health probe gets. A request that is not streamed shows nothing until it is generated, which may take
+// the whole request timeout; the next one may be a short one. Each probe that joins another doubles the time, so that
+// an engine that hangs costs a handful of requests until the first of them times out.
+const probeAlone = probeTimeout
 
 // circuit is the breaker's plain state. Its methods are the whole table:
 //
 //	state      message                       next state and effect
 //	closed     acquire                       closed; pass
 //	closed     success                       closed; streak = 0
+//	closed     client error                  closed; streak = 0: the engine read the request and answered it
 //	closed     failure, streak+1 < limit     closed; streak + 1
 //	closed     failure, streak+1 = limit     open until now + cool-down; new generation
 //	open       acquire before the time       open; refused
 //	open       acquire after it              half-open; new generation; pass is the probe
-//	half-open  acquire, probe out            half-open; refused
-//	half-open  acquire, no probe out         half-open; pass is the probe
-//	half-open  probe success or first output closed; streak = 0; new generation
-//	half-open  probe failure                 open until now + cool-down; new generation
-//	half-open  probe cancelled, client error
-//	           or backpressure               half-open; the probe slot is free again
+//	half-open  acquire, no probe out         half-open; pass is the probe, alone for probeAlone
+//	half-open  acquire, probe alone          half-open; refused
+//	half-open  acquire, probe alone no more  half-open; pass is a further probe, alone for twice as long
+//	half-open  a probe's success or first output closed; streak = 0; new generation
+//	half-open  a probe's failure             open until now + cool-down; new generation
+//	half-open  last probe cancelled, client
+//	           error or backpressure         half-open; the probe slot is free again
+//	half-open  the same of an earlier probe  unchanged
 //	any        outcome of an old generation  unchanged
-//	closed     client error, backpressure,
-//	           cancelled                     unchanged: neither counted nor a reset
+//	closed     backpressure, cancelled       unchanged: neither counted nor a reset
 //
 // (There is no outcome of the open generation: open gives no pass.)
 type circuit struct {
 	state      BreakerState
 	streak     int
 	openUntil  time.Time
-	probing    bool
 	generation uint64
+	// probing is whether the last probe holds the slot; it does so alone until aloneUntil, which was given as alone.
+	probing    bool
+	probe      uint64
+	alone      time.Duration
+	aloneUntil time.Time
 }
 
 type circuitLimits struct {
@@ -76,7 +89,7 @@ func (c *circuit) admits(now time.Time) bool {
 	case BreakerClosed:
 		return true
 	case BreakerHalfOpen:
-		return !c.probing
+		return !c.probing || !now.Before(c.aloneUntil)
 	default:
 		return !now.Before(c.openUntil)
 	}
@@ -89,10 +102,18 @@ func (c *circuit) acquire(now time.Time) (pass, bool) {
 	if c.state == BreakerOpen {
 		c.enter(BreakerHalfOpen)
 	}
-	if c.state == BreakerHalfOpen {
-		c.probing = true
+	if c.state != BreakerHalfOpen {
+		return pass{generation: c.generation}, true
 	}
-	return pass{generation: c.generation, probe: c.probing}, true
+	if c.probing {
+		c.alone *= 2
+	} else {
+		c.alone = probeAlone
+	}
+	c.probing = true
+	c.probe++
+	c.aloneUntil = now.Add(c.alone)
+	return pass{generation: c.generation, probe: c.probe}, true
 }
 
 func (c *circuit) done(p pass, o Outcome, now time.Time, lim circuitLimits) {
@@ -100,11 +121,11 @@ func (c *circuit) done(p pass, o Outcome, now time.Time, lim circuitLimits) {
 		return
 	}
 	if c.state == BreakerHalfOpen {
-		c.probeDone(o, now, lim)
+		c.probeDone(p, o, now, lim)
 		return
 	}
 	switch o {
-	case Success:
+	case Success, ClientError:
 		c.streak = 0
 	case Failure:
 		c.streak++
@@ -114,14 +135,16 @@ func (c *circuit) done(p pass, o Outcome, now time.Time, lim circuitLimits) {
 	}
 }
 
-func (c *circuit) probeDone(o Outcome, now time.Time, lim circuitLimits) {
+func (c *circuit) probeDone(p pass, o Outcome, now time.Time, lim circuitLimits) {
 	switch o {
 	case Success:
 		c.enter(BreakerClosed)
 	case Failure:
 		c.open(now, lim)
 	default:
-		c.probing = false
+		if p.probe == c.probe {
+			c.probing = false
+		}
 	}
 }
 

@@ -45,7 +45,8 @@ func TestOnlyConsecutiveFailuresOpenABreaker(t *testing.T) {
 		{"threshold", []Outcome{Failure, Failure, Failure}, BreakerOpen},
 		{"a success between", []Outcome{Failure, Failure, Success, Failure, Failure}, BreakerClosed},
 		{"backpressure does not reset", []Outcome{Failure, Backpressure, Failure, Backpressure, Failure}, BreakerOpen},
-		{"client errors do not reset", []Outcome{Failure, ClientError, Failure, ClientError, Failure}, BreakerOpen},
+		{"a client error between", []Outcome{Failure, Failure, ClientError, Failure, Failure}, BreakerClosed},
+		{"threshold after a client error", []Outcome{ClientError, Failure, Failure, Failure}, BreakerOpen},
 		{"cancellations do not reset", []Outcome{Failure, Cancelled, Failure, Failure}, BreakerOpen},
 	} {
 		circ := &circuit{}
@@ -75,11 +76,71 @@ func TestAnOpenBreakerLetsOneProbeThroughAfterItsCoolDown(t *testing.T) {
 		t.Fatal("a request passed before the cool-down ended")
 	}
 	p, ok := c.acquire(t0.Add(testLimits.coolDown))
-	if !ok || !p.probe || c.state != BreakerHalfOpen {
+	if !ok || p.probe == 0 || c.state != BreakerHalfOpen {
 		t.Fatalf("no probe after the cool-down: %v, %v", ok, c.state)
 	}
-	if _, ok := c.acquire(t0.Add(time.Hour)); ok {
+	if _, ok := c.acquire(t0.Add(testLimits.coolDown + probeAlone - 1)); ok {
 		t.Fatal("a second request passed beside the probe")
+	}
+}
+
+// probes lets a circuit that just opened send three probes, each as soon as the last one is alone no more.
+func probes(t *testing.T, c *circuit) (out []pass, at time.Time) {
+	t.Helper()
+	at = t0.Add(testLimits.coolDown)
+	for _, alone := range []time.Duration{probeAlone, 2 * probeAlone, 4 * probeAlone} {
+		p, ok := c.acquire(at)
+		if !ok {
+			t.Fatalf("no probe %s after the cool-down", at.Sub(t0.Add(testLimits.coolDown)))
+		}
+		out = append(out, p)
+		if c.admits(at.Add(alone - 1)) {
+			t.Fatalf("probe %d was not alone for %s", len(out), alone)
+		}
+		at = at.Add(alone)
+	}
+	return out, at
+}
+
+func TestAProbeThatTakesLongLetsAnotherOneGo(t *testing.T) {
+	for which := range 3 {
+		c := opened(t)
+		out, at := probes(t, c)
+		c.done(out[which], Success, at, testLimits)
+		if c.state != BreakerClosed {
+			t.Errorf("the success of probe %d left it %v", which+1, c.state)
+		}
+		c = opened(t)
+		out, at = probes(t, c)
+		c.done(out[which], Failure, at, testLimits)
+		if c.state != BreakerOpen || c.admits(at.Add(testLimits.coolDown-1)) {
+			t.Errorf("the failure of probe %d left it %v", which+1, c.state)
+		}
+		before := *c
+		for _, p := range out {
+			c.done(p, Success, at, testLimits)
+		}
+		if *c != before {
+			t.Errorf("probes of an earlier half-open time changed %+v to %+v", before, *c)
+		}
+	}
+}
+
+func TestOnlyTheLastProbeFreesTheSlot(t *testing.T) {
+	c := opened(t)
+	out, at := probes(t, c)
+	at = at.Add(-1) // the third is still alone
+	c.done(out[0], Cancelled, at, testLimits)
+	c.done(out[1], Backpressure, at, testLimits)
+	if c.admits(at) {
+		t.Fatal("an earlier probe freed the last one's slot")
+	}
+	c.done(out[2], Cancelled, at, testLimits)
+	if _, ok := c.acquire(at); !ok {
+		t.Fatal("the slot was not freed")
+	}
+	if c.admits(at.Add(probeAlone-1)) || !c.admits(at.Add(probeAlone)) {
+		t.Fatal("a probe that joined nobody is not alone for probeAlone")
 	}
 }
 
@@ -205,16 +266,18 @@ func TestTheBreakerAgreesWithItsDumbTwin(t *testing.T) {
 		type out struct {
 			p     pass
 			epoch int
+			probe int // 0: none, else its step + 1
 		}
 		var leases []out
 		// The twin: epoch counts transitions, failures the streak of the epoch.
-		state, failures, epoch, probe := BreakerClosed, 0, 0, false
-		var until time.Time
-		turn := func(s BreakerState) { state, failures, probe = s, 0, false; epoch++ }
+		state, failures, epoch, probe := BreakerClosed, 0, 0, 0
+		var until, lonely time.Time
+		var joined int
+		turn := func(s BreakerState) { state, failures, probe = s, 0, 0; epoch++ }
 		for step := range 300 {
 			switch r.IntN(5) {
 			case 0, 1:
-				want := state == BreakerClosed || (state == BreakerHalfOpen && !probe) || (state == BreakerOpen && !now.Before(until))
+				want := state == BreakerClosed || (state == BreakerHalfOpen && (probe == 0 || !now.Before(lonely))) || (state == BreakerOpen && !now.Before(until))
 				p, ok := c.acquire(now)
 				if ok != want {
 					t.Fatalf("seed %d step %d: acquire %v, twin says %v in %v", seed, step, ok, want, state)
@@ -223,8 +286,15 @@ func TestTheBreakerAgreesWithItsDumbTwin(t *testing.T) {
 					if state == BreakerOpen {
 						turn(BreakerHalfOpen)
 					}
-					probe = state == BreakerHalfOpen
-					leases = append(leases, out{p, epoch})
+					l := out{p: p, epoch: epoch}
+					if state == BreakerHalfOpen {
+						if joined++; probe == 0 {
+							joined = 0
+						}
+						probe = step + 1
+						l.probe, lonely = probe, now.Add(probeAlone<<joined)
+					}
+					leases = append(leases, l)
 				}
 			case 2, 3:
 				if len(leases) == 0 {
@@ -246,15 +316,15 @@ func TestTheBreakerAgreesWithItsDumbTwin(t *testing.T) {
 					failures++
 				case o == Success && state == BreakerHalfOpen:
 					turn(BreakerClosed)
-				case o == Success:
+				case state == BreakerHalfOpen && l.probe == probe:
+					probe = 0
+				case state == BreakerClosed && (o == Success || o == ClientError):
 					failures = 0
-				case state == BreakerHalfOpen:
-					probe = false
 				}
 			case 4:
 				now = now.Add(time.Duration(r.IntN(40)) * time.Second)
 			}
-			if c.state != state || c.streak != failures || c.probing != probe {
+			if c.state != state || c.streak != failures || c.probing != (probe != 0) {
 				t.Fatalf("seed %d step %d: %+v, twin %v streak %d probe %v", seed, step, *c, state, failures, probe)
 			}
 		}

@@ -94,7 +94,7 @@ func (l *Lease) Produced(n int) {
 	}
 	if l.produced == 0 {
 		l.load.prefill.learn(l.waiting)
-		if l.pass.probe {
+		if l.pass.probe != 0 {
 			l.pass = l.worker.breaker.proved(l.pass)
 		}
 	}

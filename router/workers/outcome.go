@@ -12,8 +12,8 @@ type Outcome int
 const (
 	// Success: the engine answered below 400 and the answer was complete.
 	Success Outcome = iota
-	// ClientError: the engine refused the request itself (4xx other than 408 and 429). It says nothing about
-	// the engine.
+	// ClientError: the engine refused the request itself (4xx other than 408 and 429). It says that the engine
+	// lives, not that it can generate.
 	ClientError
 	// Backpressure: 429 or 503. The engine lives and is full.
 	Backpressure
