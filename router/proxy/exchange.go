@@ -55,8 +55,9 @@ func newExchange(h *Handler, w *answer, r *http.Request, rt *route, c call, arri
 // run asks engines until one has an answer that counts, and relays it. What may be tried again, and how often:
 //
 //  1. Nothing once a byte of an answer has gone to the client.
-//  2. An engine that could not be reached, or whose kept connection was closed: maxUnsent times, nothing was
-//     generated. Only a closed connection may meet the same engine again.
+//  2. An engine that could not be reached: maxUnsent times, nothing was generated. A kept connection that was closed:
+//     maxClosed times as one of these, then as 3, since it may have been the request that killed the engine. Only a
+//     closed connection may meet the same engine again.
 //  3. An engine that went away before its first byte, a 502 or 504: until maxAttempts engines were asked.
 //  4. 429 or 503: the same, once, after a jitter; without another engine it passes with its Retry-After.
 //  5. All inside the retry budget. Timeouts are never tried again: the next engine would start from nothing.
@@ -67,7 +68,7 @@ func (x *exchange) run() {
 	defer stale.Stop()
 
 	var held *heldAnswer
-	asked, unsent := 0, 0
+	asked, unsent, closed := 0, 0, 0
 	t, fault := x.choose()
 	if fault != nil {
 		fault.write(x.w)
@@ -78,7 +79,10 @@ func (x *exchange) run() {
 	for {
 		t.send()
 		reason := t.retryReason()
-		if reason == retryConnect || reason == retryClosed {
+		if reason == retryClosed {
+			closed++
+		}
+		if reason == retryConnect || reason == retryClosed && closed <= maxClosed {
 			unsent++
 		} else {
 			asked++

@@ -42,6 +42,9 @@ const (
 	// maxUnsent bounds the further tries that never reached an engine (refused connections, connections the engine
 	// had already closed): nothing was generated, so they do not use up an attempt.
 	maxUnsent = 3
+	// maxClosed is how many closed connections count as unsent. An engine's closing of an idle connection cannot be
+	// told from an engine that died of the request at once, and such a request must not be taken to every engine.
+	maxClosed = 1
 	// closedWindow is how soon a request on a kept connection meets the engine's closing of it: a round trip inside a
 	// cluster, with room for a busy host. A failure later than that is the engine's.
 	closedWindow = 250 * time.Millisecond

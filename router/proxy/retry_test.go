@@ -156,6 +156,30 @@ func TestAConnectionTheEngineClosedMeanwhileCostsNobodyARequest(t *testing.T) {
 	})
 }
 
+func TestARequestThatKillsEnginesIsNotTakenToAllOfThem(t *testing.T) {
+	engines := []string{"a", "b", "c", "d", "e"}
+	bubble(t, Options{}, engines, func(r *rig) {
+		var killed atomic.Int32
+		for _, e := range engines {
+			r.raw(e, func(c net.Conn, _ int) {
+				_, _ = io.WriteString(c, "HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok")
+				if readRequest(c) == nil {
+					killed.Add(1)
+				}
+			})
+		}
+		for range engines { // Leave a kept connection to each.
+			if got := r.post(chatPath, chatBody); got.status != 200 {
+				r.t.Fatalf("got %d %q %v", got.status, got.body, got.err)
+			}
+		}
+		r.wantError(r.post(chatPath, chatBody), CodeUnreachable)
+		if n := killed.Load(); n != maxClosed+maxAttempts {
+			r.t.Errorf("the request reached %d engines, want %d", n, maxClosed+maxAttempts)
+		}
+	})
+}
+
 func TestAnEngineThatDiesWhileItThinksIsNotTakenForAClosedConnection(t *testing.T) {
 	bubble(t, Options{}, []string{"a"}, func(r *rig) {
 		r.raw("a", func(c net.Conn, n int) {
