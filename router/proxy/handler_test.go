@@ -292,3 +292,15 @@ func TestOptionsSayEverythingThatIsWrong(t *testing.T) {
 		t.Errorf("a stale timeout below the request timeout: %v", err)
 	}
 }
+
+func TestAnAnswerWithoutAContentTypeGetsNone(t *testing.T) {
+	bubble(t, Options{}, []string{"a"}, func(r *rig) {
+		r.raw("a", func(c net.Conn, _ int) {
+			_, _ = io.WriteString(c, "HTTP/1.1 200 OK\r\nContent-Length: 13\r\n\r\n<html></html>")
+		})
+		got := r.post(chatPath, chatBody)
+		if kind, ok := got.header["Content-Type"]; got.status != 200 || got.body != "<html></html>" || ok {
+			r.t.Errorf("got %d %q %v with Content-Type %q", got.status, got.body, got.err, kind)
+		}
+	})
+}

@@ -99,6 +99,9 @@ func copyAnswerHeader(to, from http.Header) {
 		}
 		to[name] = values
 	}
+	if _, ok := to["Content-Type"]; !ok {
+		to["Content-Type"] = nil // Keeps net/http from guessing one.
+	}
 }
 
 // connectionNames returns the canonical names listed in Connection headers; nil, which reads as empty, when there are
