@@ -28,6 +28,7 @@ type observation struct {
 	answers   map[rollout.Container]rollout.Answer
 
 	previous v1alpha1.RouterFleetStatus // the last status written
+	live     v1alpha1.RouterFleetStatus // the status as it stands; somebody may have changed it since
 	now      metav1.Time                // whole seconds, as the API stores them
 }
 
@@ -46,7 +47,7 @@ func (r *Reconciler) observe(ctx context.Context, from client.Reader, name types
 	}
 	o := &observation{fleet: fleet.DeepCopy(), now: metav1.NewTime(r.now().Truncate(1e9))}
 	o.fleet.Spec.Default()
-	o.previous = r.previousStatus(fleet)
+	o.previous, o.live = r.statuses(fleet)
 	if err := o.readSets(ctx, from); err != nil {
 		return nil, err
 	}
@@ -60,12 +61,20 @@ func (r *Reconciler) observe(ctx context.Context, from client.Reader, name types
 	return o, nil
 }
 
-// previousStatus is the last status written, which the cache may not show yet.
-func (r *Reconciler) previousStatus(f *v1alpha1.RouterFleet) v1alpha1.RouterFleetStatus {
-	if p := r.notes.read(f); p.status != nil && older(f.ResourceVersion, p.version) {
-		return *p.status.DeepCopy()
+// statuses gives the last status written and the one that stands. The cache may not show the last one yet; once it shows
+// that or a later one, any difference is somebody else's, and nothing is derived from it. After a restart the two are
+// the same.
+func (r *Reconciler) statuses(f *v1alpha1.RouterFleet) (previous, live v1alpha1.RouterFleetStatus) {
+	p := r.notes.read(f)
+	switch {
+	case p.status == nil:
+		return *f.Status.DeepCopy(), *f.Status.DeepCopy()
+	case older(f.ResourceVersion, p.version):
+		return *p.status.DeepCopy(), *p.status.DeepCopy()
 	}
-	return *f.Status.DeepCopy()
+	previous, live = *p.status.DeepCopy(), *f.Status.DeepCopy()
+	previous.Conditions = ownConditions(previous.Conditions, live.Conditions)
+	return previous, live
 }
 
 func (o *observation) inFleet() []client.ListOption {

@@ -28,12 +28,12 @@ const (
 	workersRest = 10 * time.Second
 )
 
-// report writes the status once if it differs, tells the transitions as events, and gives the one time to come back.
+// report writes the status once if it differs from what stands, tells the transitions as events, and gives the one time to come back.
 // It runs on the error path too: a failed child is part of the truth.
 func (r *Reconciler) report(ctx context.Context, p *plan, out *outcome) (reconcile.Result, error) {
 	next := statusOf(factsOf(p, out))
 	again := r.restWorkers(p, &next)
-	if !equality.Semantic.DeepEqual(p.previous, next) {
+	if !equality.Semantic.DeepEqual(p.live, next) {
 		if err := r.writeStatus(ctx, p.fleet, &next); err != nil {
 			return reconcile.Result{}, errors.Join(append(out.errs, err)...)
 		}

@@ -8,12 +8,14 @@ import (
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/util/workqueue"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/builder"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/controller"
+	"sigs.k8s.io/controller-runtime/pkg/event"
 	"sigs.k8s.io/controller-runtime/pkg/handler"
 	"sigs.k8s.io/controller-runtime/pkg/predicate"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
@@ -42,10 +44,11 @@ func (r *Reconciler) SetupWithManager(mgr ctrl.Manager) error {
 	if err := mgr.Add(r.prober); err != nil {
 		return fmt.Errorf("add prober: %w", err)
 	}
-	// A status write bumps no generation: the reconciler does not wake itself.
+	// A status that changes wakes too, or one that somebody wiped would stay so at rest. A write of our own then costs
+	// one reconcile from the cache, which sends nothing.
 	return ctrl.NewControllerManagedBy(mgr).
 		Named("routerfleet").
-		For(&v1alpha1.RouterFleet{}, builder.WithPredicates(predicate.GenerationChangedPredicate{})).
+		For(&v1alpha1.RouterFleet{}, builder.WithPredicates(predicate.Or(predicate.GenerationChangedPredicate{}, statusChanged()))).
 		Owns(&appsv1.ReplicaSet{}).
 		Owns(&appsv1.ControllerRevision{}).
 		Owns(&corev1.ServiceAccount{}).
@@ -56,6 +59,15 @@ func (r *Reconciler) SetupWithManager(mgr ctrl.Manager) error {
 		WatchesRawSource(source.Func(r.takeQueue)).
 		WithOptions(controllerOptions(mgr)).
 		Complete(r)
+}
+
+// statusChanged lets updates of a fleet's status through. A resync is none.
+func statusChanged() predicate.Predicate {
+	return predicate.Funcs{UpdateFunc: func(e event.UpdateEvent) bool {
+		before, ok := e.ObjectOld.(*v1alpha1.RouterFleet)
+		after, okAfter := e.ObjectNew.(*v1alpha1.RouterFleet)
+		return ok && okAfter && !equality.Semantic.DeepEqual(before.Status, after.Status)
+	}}
 }
 
 // controllerOptions fills in what the manager leaves open.

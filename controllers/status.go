@@ -164,3 +164,30 @@ func causeOf(f facts) string {
 		return f.target + " replaces " + f.stable
 	}
 }
+
+// ownConditions are the conditions that stand, with those of the operator's types as it wrote them. A condition that
+// somebody else keeps beside them is left as it is.
+func ownConditions(written, live []metav1.Condition) []metav1.Condition {
+	out := make([]metav1.Condition, 0, len(live))
+	for _, c := range live {
+		if was := meta.FindStatusCondition(written, c.Type); was != nil && isOwnCondition(c.Type) {
+			c = *was
+		}
+		out = append(out, c)
+	}
+	for _, c := range written {
+		if isOwnCondition(c.Type) && meta.FindStatusCondition(live, c.Type) == nil {
+			out = append(out, c)
+		}
+	}
+	return out
+}
+
+func isOwnCondition(kind string) bool {
+	switch kind {
+	case v1alpha1.ConditionReady, v1alpha1.ConditionAvailable, v1alpha1.ConditionWorkersDiscovered,
+		v1alpha1.ConditionRollingOut, v1alpha1.ConditionReconciling, v1alpha1.ConditionStalled:
+		return true
+	}
+	return false
+}

@@ -14,9 +14,11 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	eventsv1 "k8s.io/api/events/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/routerfleet/routerfleet/api/v1alpha1"
@@ -233,6 +235,34 @@ func TestUntrustedStreamsAreSaidAsTheySpread(t *testing.T) {
 	b.atRest(3)
 	b.player.net.setUntrusted(0)
 	b.has("demo", v1alpha1.ConditionWorkersDiscovered, metav1.ConditionTrue, v1alpha1.ReasonWorkersFound)
+}
+
+// TestAStatusThatSomebodyChangedIsWrittenAgain, at rest and to the letter: times too.
+func TestAStatusThatSomebodyChangedIsWrittenAgain(t *testing.T) {
+	b := settled(t)
+	b.atRest(1)
+	want := b.get("demo").Status
+	for name, spoil := range map[string]func(*v1alpha1.RouterFleetStatus){
+		"wiped": func(s *v1alpha1.RouterFleetStatus) { *s = v1alpha1.RouterFleetStatus{} },
+		"falsified": func(s *v1alpha1.RouterFleetStatus) {
+			s.ReadyReplicas, s.StableRevision = ptr.To[int32](7), "forged"
+			s.Conditions[0].Status, s.Conditions[0].LastTransitionTime = metav1.ConditionUnknown, metav1.NewTime(time.Unix(0, 0))
+			s.Rollout.LastProgressTime = ptr.To(metav1.NewTime(time.Unix(0, 0)))
+		},
+	} {
+		b.eventually(name+" by kubectl", func() error {
+			f := b.get("demo")
+			spoil(&f.Status)
+			return b.api.Status().Update(t.Context(), f, client.FieldOwner("kubectl"))
+		})
+		b.eventually(name+" is repaired", func() error {
+			if got := b.get("demo").Status; !equality.Semantic.DeepEqual(want, got) {
+				return fmt.Errorf("want %+v, have %+v", want, got)
+			}
+			return nil
+		})
+		b.atRest(1)
+	}
 }
 
 // TestAnOperatorRestartChangesNothing: neither status nor children move, although nothing is remembered.
