@@ -5,6 +5,7 @@ import (
 	"errors"
 	"io"
 	"log/slog"
+	"net"
 	"net/http"
 	"net/http/httptrace"
 	"net/url"
@@ -58,7 +59,11 @@ func (t *attempt) hooks() *httptrace.ClientTrace {
 			t.trace.connected.Store(true)
 			t.trace.reused.Store(info.Reused)
 		},
-		WroteRequest:         func(httptrace.WroteRequestInfo) { t.trace.wrote.Store(t.clock()) },
+		WroteRequest: func(info httptrace.WroteRequestInfo) {
+			if info.Err == nil {
+				t.trace.wrote.Store(t.clock())
+			}
+		},
 		GotFirstResponseByte: func() { t.trace.first.Store(t.clock()) },
 	}
 }
@@ -206,6 +211,14 @@ func (t *attempt) foundClosed() bool {
 	return t.trace.reused.Load() && t.trace.first.Load() == 0 && t.waited < closedWindow
 }
 
+// refusedBody says whether the engine closed the connection while a body was being written that is too large to be
+// sent at once. Servers do so after an early 4xx, whose text is lost when the write fails before it is read. A host
+// that vanished under the request is no such case.
+func (t *attempt) refusedBody() bool {
+	timeout, ok := errors.AsType[net.Error](t.err)
+	return t.trace.connected.Load() && t.trace.wrote.Load() == 0 && len(t.x.call.body) > sentAtOnceBytes && !(ok && timeout.Timeout())
+}
+
 // outcome judges the attempt for the worker's breaker.
 func (t *attempt) outcome() workers.Outcome {
 	if e, over := t.x.ended(); over {
@@ -214,9 +227,9 @@ func (t *attempt) outcome() workers.Outcome {
 	if t.resp != nil {
 		return workers.OutcomeOfStatus(t.resp.StatusCode)
 	}
-	if t.failureReason() == retryClosed {
-		// Engines close idle connections when they like; one that is really gone refuses the next connection, and
-		// that counts.
+	if t.failureReason() == retryClosed || t.refusedBody() {
+		// Engines close idle connections when they like, and refuse what they do not want to read; one that is really
+		// gone refuses the next connection, and that counts.
 		return workers.Cancelled
 	}
 	return workers.Failure

@@ -48,6 +48,9 @@ const (
 	// closedWindow is how soon a request on a kept connection meets the engine's closing of it: a round trip inside a
 	// cluster, with room for a busy host. A failure later than that is the engine's.
 	closedWindow = 250 * time.Millisecond
+	// sentAtOnceBytes is the largest request the kernel surely takes in one go: the send buffer a Linux connection
+	// starts with (net.ipv4.tcp_wmem). The writing of a larger one may end in the middle.
+	sentAtOnceBytes = 16 << 10
 	// retryShare is how much of a retry each request earns: 10 % of requests.
 	retryShare = 0.1
 	// retryFloorPerSecond is earned whatever the traffic, so that a quiet router can still retry; retryBurst is the

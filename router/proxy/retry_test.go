@@ -6,6 +6,7 @@ import (
 	"net"
 	"net/http"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -178,6 +179,37 @@ func TestARequestThatKillsEnginesIsNotTakenToAllOfThem(t *testing.T) {
 			r.t.Errorf("the request reached %d engines, want %d", n, maxClosed+maxAttempts)
 		}
 	})
+}
+
+func TestAnEngineThatStopsReadingALargeBodyHasNotFailed(t *testing.T) {
+	const head = `{"model":"m","messages":[{"role":"user","content":"`
+	for size, outcome := range map[int]string{sentAtOnceBytes / 2: "error", 4 * sentAtOnceBytes: "cancelled"} {
+		bubble(t, Options{}, []string{"a", "b"}, func(r *rig) {
+			l := r.net.listen("a")
+			var engine sync.WaitGroup
+			engine.Go(func() {
+				if c, err := l.Accept(); err == nil {
+					_, _ = io.ReadFull(c, make([]byte, 1024))
+					c.Close()
+				}
+			})
+			r.closers = append(r.closers, func() { l.Close(); engine.Wait() })
+			r.engine("b", func(w http.ResponseWriter, req *http.Request) {
+				_, _ = io.Copy(io.Discard, req.Body)
+				writeAnswer(w, http.StatusOK, okAnswer)
+			})
+			if got := r.post(chatPath, head+strings.Repeat("x", size)+`"}]}`); got.status != 200 {
+				r.t.Errorf("%d bytes: got %d %q %v", size, got.status, got.body, got.err)
+			}
+			for _, o := range []string{"error", "cancelled"} {
+				want := 0.0
+				if o == outcome {
+					want = 1
+				}
+				r.wantMetric(`routerfleet_worker_requests_total{outcome="`+o+`",worker="a"}`, want)
+			}
+		})
+	}
 }
 
 func TestAnEngineThatDiesWhileItThinksIsNotTakenForAClosedConnection(t *testing.T) {
