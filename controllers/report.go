@@ -42,7 +42,7 @@ func (r *Reconciler) report(ctx context.Context, p *plan, out *outcome) (reconci
 	if err := errors.Join(out.errs...); err != nil {
 		return reconcile.Result{}, fmt.Errorf("reconcile RouterFleet %s: %w", keyOf(p.fleet), err)
 	}
-	waits := []time.Duration{p.decision.RequeueAfter, again}
+	waits := []time.Duration{p.decision.RequeueAfter, again, r.untilTokens(p)}
 	if out.lookAgain {
 		waits = append(waits, lookAgainAfter)
 	}

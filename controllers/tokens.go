@@ -11,12 +11,24 @@ import (
 
 	"github.com/routerfleet/routerfleet/api/v1alpha1"
 	"github.com/routerfleet/routerfleet/controllers/children"
+	"github.com/routerfleet/routerfleet/controllers/rollout"
 	"github.com/routerfleet/routerfleet/internal/signed"
 )
 
 // tokensAge is how long the keys of a tokens Secret are used before it is read again. Secrets are neither cached nor
 // watched, so this is how a deleted or rotated one is noticed. A fleet at rest is not reconciled and reads nothing.
 const tokensAge = time.Minute
+
+// untilTokens is when the keys of a fleet that is still worked on are to be read again: a pod that starts hangs on a
+// missing Secret, and nothing else would wake the fleet. It is 0 once the rollout is complete, or without keys: then an
+// error asks to come back.
+func (r *Reconciler) untilTokens(p *plan) time.Duration {
+	page := r.notes.read(p.fleet)
+	if p.decision.Reason == rollout.Complete || page.keys == nil {
+		return 0
+	}
+	return max(tokensAge-r.now().Sub(page.keysRead), time.Millisecond)
+}
 
 // keepTokens creates the tokens Secret, fills in what is missing, and remembers the peer keys to ask routers with.
 func (r *Reconciler) keepTokens(ctx context.Context, f *v1alpha1.RouterFleet) error {
