@@ -203,6 +203,19 @@ func (r *kvRouter) caughtUp() {
 	}
 }
 
+// heardAll waits until the router has applied every batch of engines that never restarted. Counts of blocks do not tell
+// at a full cache, which holds as many before as after.
+func (r *kvRouter) heardAll() {
+	r.t.Helper()
+	for i, e := range r.fleet.engines {
+		series := fmt.Sprintf(`routerfleet_kv_batches_total{worker=%q}`, workerOf(i))
+		eventually(r.t, "every batch of engine "+workerOf(i)+" is applied", func() bool {
+			e.held(r.t) // answered by the rank after it has told of its last step
+			return r.metric(series) == float64(e.events.Publisher().NextSeq(0))
+		})
+	}
+}
+
 // kvBody is a completion over a prompt whose tokens follow from its name; suffix makes another one of the same prefix.
 func kvBody(name int, suffix ...int) string {
 	ids := make([]string, 0, kvPrompt+len(suffix))

@@ -97,7 +97,7 @@ func TestEvictionsOfAnEngineAreFollowed(t *testing.T) {
 			for p := range 30 {
 				r.ask(kvBody(1 + p))
 			}
-			r.caughtUp()
+			r.heardAll()
 			evicted, kept := 0, 0
 			for p := range 30 {
 				row := r.explain(kvBody(1 + p)).Candidates[0]
@@ -109,7 +109,7 @@ func TestEvictionsOfAnEngineAreFollowed(t *testing.T) {
 				if cached := r.ask(kvBody(1 + p)); cached != min(kvReusable, kvPage*row.MatchedBlocks) {
 					t.Errorf("prompt %d: %d tokens are cached, the index had %d blocks", p, cached, row.MatchedBlocks)
 				}
-				r.caughtUp() // asking may have evicted others
+				r.heardAll() // asking may have evicted others
 			}
 			if evicted == 0 || kept == 0 {
 				t.Errorf("%d prompts evicted, %d kept: the test proves too little", evicted, kept)
