@@ -287,3 +287,21 @@ func writeTree(t *testing.T, root string, files map[string]string) {
 		}
 	}
 }
+
+func TestOnlyAFuzzRunWithoutAFindingIsExcusedByItsDeadline(t *testing.T) {
+	deadline := "--- FAIL: FuzzDecode (6.02s)\n    context deadline exceeded\nFAIL\nexit status 1\nFAIL\texample.org/x\t6.022s\n"
+	finding := "--- FAIL: FuzzDecode (0.1s)\n    --- FAIL: FuzzDecode (0.00s)\n        x_test.go:9: wrong\n\n    Failing input written to testdata/fuzz/FuzzDecode/1\n"
+	for name, c := range map[string]struct {
+		out  string
+		want bool
+	}{
+		"the deadline alone":           {deadline, true},
+		"a finding":                    {finding, false},
+		"a finding and the deadline":   {finding + deadline, false},
+		"a target that does not build": {"# example.org/x\n./x_test.go:9:2: undefined: y\nFAIL\n", false},
+	} {
+		if got := endedByItsDeadline(c.out); got != c.want {
+			t.Errorf("%s: %v, want %v", name, got, c.want)
+		}
+	}
+}
