@@ -31,7 +31,7 @@ func (c *Cluster) Forward(ctx context.Context, namespace, pod string, port int) 
 	ended := make(chan error, 1)
 	go func() { ended <- forwarder.ForwardPorts() }()
 	// Being told to stop is the only way it ends by now; what it says then is no news.
-	stop = func() { close(done); <-ended }
+	stop = func() { close(done); <-ended } //nolint:errcheck // see above
 
 	timeout := time.NewTimer(dialTimeout)
 	defer timeout.Stop()

@@ -118,7 +118,7 @@ func TestFaultsOfEventsTakeEffectAndAreCounted(t *testing.T) {
 		f.fault(`{"name":"kv_drop","batches":1}`)
 		f.post("/v1/completions", `{"prompt":"another one","max_tokens":1}`)
 		f.post("/v1/completions", `{"prompt":"and a third","max_tokens":1}`)
-		if got := sink.text(); got != "[0 2]" {
+		if got := f.told(sink); got != "[0 2]" {
 			t.Errorf("published %s, want the second dropped", got)
 		}
 		if st := f.state(); st.Hits["kv_drop"] != 1 || len(st.Faults) != 0 || len(st.NextSeqs) != 1 || st.NextSeqs[0] != 3 {
@@ -126,15 +126,15 @@ func TestFaultsOfEventsTakeEffectAndAreCounted(t *testing.T) {
 		}
 		f.fault(`{"name":"kv_hang"}`)
 		f.post("/v1/completions", `{"prompt":"kept back","max_tokens":1}`)
-		if got := sink.text(); got != "[0 2]" {
+		if got := f.told(sink); got != "[0 2]" {
 			t.Errorf("a rank that hangs published %s", got)
 		}
 		f.do(http.MethodDelete, "/control/faults", "")
-		if got := sink.text(); got != "[0 2 3]" {
+		if got := f.told(sink); got != "[0 2 3]" {
 			t.Errorf("afterwards %s", got)
 		}
 		f.fault(`{"name":"kv_babble","batches":3,"count":10}`)
-		if got := sink.text(); got != "[0 2 3 4 5 6]" || f.state().Hits[FaultBabble] != 1 {
+		if got := f.told(sink); got != "[0 2 3 4 5 6]" || f.state().Hits[FaultBabble] != 1 {
 			t.Errorf("after babbling %s", got)
 		}
 	})
@@ -234,7 +234,7 @@ func testRestart(t *testing.T) {
 			t.Error("the metric of the start stays what it was")
 		}
 		f.post("/v1/completions", `{"prompt":"hello, world","max_tokens":1}`)
-		if got := sink.text(); !strings.HasSuffix(got, " -1 5]") || sink.cuts != 1 || f.lastRecord().CachedTokens != 0 {
+		if got := f.told(sink); !strings.HasSuffix(got, " -1 5]") || sink.cuts != 1 || f.lastRecord().CachedTokens != 0 {
 			t.Errorf("published %s, %d cuts", got, sink.cuts)
 		}
 	})
@@ -250,4 +250,11 @@ func line(text, prefix string) string {
 		}
 	}
 	return ""
+}
+
+// told is what was published once every rank has told of its last step: a request's comes after its answer has ended, and
+// a rank answers for its state after that.
+func (f *fixture) told(sink *published) string {
+	f.state()
+	return sink.text()
 }
