@@ -69,14 +69,8 @@ func run(s settings) error {
 	if err != nil {
 		return err
 	}
-	text := report.markdown()
-	if _, err := os.Stdout.WriteString(text); err != nil {
+	if err := page.Publish(s.write, command, report.markdown()); err != nil {
 		return err
-	}
-	if s.write != "" {
-		if err := page.Replace(s.write, command, text); err != nil {
-			return err
-		}
 	}
 	if s.check {
 		return report.missed()

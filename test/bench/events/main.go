@@ -13,7 +13,6 @@ import (
 	"flag"
 	"fmt"
 	"os"
-	"os/exec"
 	"runtime"
 	"time"
 
@@ -148,35 +147,9 @@ func measure(r row, roundTime time.Duration) (figures, error) {
 }
 
 func measureAll(write string, scale float64, roundTime time.Duration) error {
-	self, err := os.Executable()
+	all, err := page.MeasureEach[row, figures]("--row", rows(scale), "--round-time", roundTime.String())
 	if err != nil {
 		return err
 	}
-	var all []figures
-	for _, r := range rows(scale) {
-		text, err := json.Marshal(r)
-		if err != nil {
-			return err
-		}
-		c := exec.Command(self, "--row", string(text), "--round-time", roundTime.String())
-		c.Stderr = os.Stderr
-		out, err := c.Output()
-		if err != nil {
-			return fmt.Errorf("measure %s: %w", text, err)
-		}
-		var f figures
-		if err := json.Unmarshal(out, &f); err != nil {
-			return fmt.Errorf("figures of %s: %w", text, err)
-		}
-		fmt.Fprintf(os.Stderr, "measured %s\n", text)
-		all = append(all, f)
-	}
-	text := markdown(all)
-	if _, err := os.Stdout.WriteString(text); err != nil {
-		return err
-	}
-	if write == "" {
-		return nil
-	}
-	return page.Replace(write, command, text)
+	return page.Publish(write, command, markdown(all))
 }

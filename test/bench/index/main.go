@@ -13,7 +13,7 @@ import (
 	"flag"
 	"fmt"
 	"os"
-	"os/exec"
+	"slices"
 	"strings"
 	"time"
 
@@ -65,38 +65,15 @@ func measureOne(text string, roundTime time.Duration) error {
 }
 
 func measureAll(write string, scale float64, roundTime time.Duration) error {
-	self, err := os.Executable()
+	rows := slices.Clone(shapes)
+	for i := range rows {
+		rows[i].Sessions = max(8, int(float64(rows[i].Sessions)*scale))
+	}
+	all, err := page.MeasureEach[shape, figures]("--shape", rows, "--round-time", roundTime.String())
 	if err != nil {
 		return err
 	}
-	var rows []figures
-	for _, s := range shapes {
-		s.Sessions = max(8, int(float64(s.Sessions)*scale))
-		text, err := json.Marshal(s)
-		if err != nil {
-			return err
-		}
-		c := exec.Command(self, "--shape", string(text), "--round-time", roundTime.String())
-		c.Stderr = os.Stderr
-		out, err := c.Output()
-		if err != nil {
-			return fmt.Errorf("measure %s: %w", text, err)
-		}
-		var f figures
-		if err := json.Unmarshal(out, &f); err != nil {
-			return fmt.Errorf("figures of %s: %w", text, err)
-		}
-		fmt.Fprintf(os.Stderr, "measured %s\n", text)
-		rows = append(rows, f)
-	}
-	text := markdown(rows)
-	if _, err := os.Stdout.WriteString(text); err != nil {
-		return err
-	}
-	if write == "" {
-		return nil
-	}
-	return page.Replace(write, command, text)
+	return page.Publish(write, command, markdown(all))
 }
 
 func markdown(rows []figures) string {
