@@ -122,7 +122,7 @@ func decodeFault(w http.ResponseWriter, r *http.Request) (Fault, *apiError) {
 // switchOn makes a fault take effect; actions do it here and now.
 func (s *Server) switchOn(r *http.Request, f Fault) *apiError {
 	if f.ofEvents() || f.Name == FaultBabble {
-		return s.setEventFault(f)
+		return s.setEventFault(r, f)
 	}
 	switch f.Name {
 	case FaultRestart:
@@ -161,6 +161,9 @@ const crashGrace = 20 * time.Millisecond
 // switchOff undoes what a fault changed outside the fault set.
 func (s *Server) switchOff(r *http.Request, name FaultName) *apiError {
 	if s.opts.Events != nil {
+		if refusal := s.heard(r); refusal != nil {
+			return refusal
+		}
 		s.opts.Events.Remove(publish.FaultName(name))
 	}
 	if name != FaultSlowTokens {

@@ -82,6 +82,19 @@ var eventExamples = map[publish.FaultName]string{
 	publish.Advertise:      `"host":"192.0.2.7","event_port":9,"dp_size":60000,"block_size":3`,
 }
 
+// Without the promise a fault would sometimes meet the end of a request that was answered before it was set.
+func TestAFaultOfEventsMeetsNothingThatWasAnsweredBefore(t *testing.T) {
+	for range 50 {
+		publishing(t, func(f *fixture, sink *published) {
+			f.post("/v1/completions", `{"prompt":"hello, world","max_tokens":1}`)
+			f.fault(`{"name":"kv_drop"}`)
+			if got := f.told(sink); got != "[0]" || f.state().Hits["kv_drop"] != 0 {
+				t.Fatalf("published %s, hits %v", got, f.state().Hits)
+			}
+		})
+	}
+}
+
 // What each fault does is proved in package publish.
 func TestEveryFaultOfEventsIsHandedOnWhole(t *testing.T) {
 	publishing(t, func(f *fixture, _ *published) {

@@ -77,10 +77,25 @@ func (f Fault) eventParams() []param {
 	}
 }
 
+// heard waits until every rank has published what it did for the requests that are answered: a request's last step is
+// published after its answer, and a fault that is set after an answer must not meet it.
+func (s *Server) heard(r *http.Request) *apiError {
+	if s.opts.Events == nil {
+		return nil
+	}
+	if _, err := s.opts.Engine.State(r.Context()); err != nil {
+		return asAPIError(err)
+	}
+	return nil
+}
+
 // setEventFault hands a fault to the publisher.
-func (s *Server) setEventFault(f Fault) *apiError {
+func (s *Server) setEventFault(r *http.Request, f Fault) *apiError {
 	if s.opts.Events == nil {
 		return badRequest("name", "this engine double publishes no events: start it with --kv-events-port")
+	}
+	if refusal := s.heard(r); refusal != nil {
+		return refusal
 	}
 	var err error
 	if f.Name == FaultBabble {
