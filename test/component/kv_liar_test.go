@@ -140,9 +140,10 @@ func TestAnEngineThatBabblesIsDiscountedAndNobodyElse(t *testing.T) {
 				}
 			}
 			eventually(t, "it is counted in "+c.series, func() bool { return r.metric(c.series) > before })
-			if nodes := r.metric(`routerfleet_kv_index_nodes{index="m/sglang/8"}`); nodes > 50_000 {
-				t.Errorf("the index has %v blocks", nodes)
-			}
+			// A batch may pass the cap by what one call does not evict; the pump's next turn takes that back.
+			eventually(t, "the index is within its cap", func() bool {
+				return r.metric(`routerfleet_kv_index_nodes{index="m/sglang/8"}`) <= 50_000
+			})
 			eventually(t, "no memory of batches is held", func() bool { return r.metric(`routerfleet_kv_budget_used_bytes`) == 0 })
 			r.wantOthersUntouched()
 			if got := r.metric("routerfleet_panics_total"); got != 0 {
