@@ -3,6 +3,7 @@ package ingest
 import (
 	"time"
 
+	"github.com/routerfleet/routerfleet/router/cursor"
 	"github.com/routerfleet/routerfleet/router/kvevents"
 )
 
@@ -29,7 +30,7 @@ func (s *rankState) askOrigin() {
 	}
 	s.question.origin = true
 	s.deadline = s.now.Add(pendFor)
-	s.ask(originSeq, 0)
+	s.ask(cursor.OriginSeq, 0)
 }
 
 // originAnswer takes a replay from 0. It is the stream's origin if it begins at 0 and is dense, equal to every held batch
@@ -41,7 +42,7 @@ func (s *rankState) originAnswer(r *kvevents.ReplayResult) {
 		s.closeQuestion()
 		s.question.empty = true // the engine has said nothing yet
 		return
-	case n > 0 && (r.Batches[0].Seq != originSeq || !r.Dense):
+	case n > 0 && (r.Batches[0].Seq != cursor.OriginSeq || !r.Dense):
 		s.giveUpOrigin("the replay does not reach back to the first batch")
 		return
 	}
@@ -53,7 +54,7 @@ func (s *rankState) originAnswer(r *kvevents.ReplayResult) {
 		s.acceptOrigin(r)
 	case len(s.held.list) > 0 && r.Ending == kvevents.Complete && s.question.tries < maxOriginTries:
 		s.question.tries++
-		s.ask(originSeq, askOriginAgain)
+		s.ask(cursor.OriginSeq, askOriginAgain)
 	case len(s.held.list) > 0 || n == 0 || r.Ending != kvevents.Complete:
 		s.giveUpOrigin("replay " + r.Ending.String())
 	default:
@@ -121,7 +122,7 @@ func (s *rankState) continuityAnswer(r *kvevents.ReplayResult) {
 	case len(r.Batches) == 0 || r.Batches[0].Seq > s.cursor.Seq:
 		s.question.muteReplay = true
 		s.nobodyLeft()
-	case !s.cursor.repeats(r.Batches[0].Batch):
+	case !s.cursor.Repeats(r.Batches[0].Batch):
 		s.restartHeld(HowReplay)
 	default:
 		s.takeMissed(r)
@@ -169,7 +170,7 @@ func (s *rankState) startBound() {
 	case s.state == Following:
 		s.cursor.Incarnation.Start = now
 	case s.state != Proving:
-	case !mine.named() || !now.named():
+	case !mine.Named() || !now.Named():
 		s.question.muteStart = true
 		s.nobodyLeft()
 	case mine.ID != now.ID:

@@ -4,6 +4,7 @@ import (
 	"time"
 
 	"github.com/routerfleet/routerfleet/internal/invariant"
+	"github.com/routerfleet/routerfleet/router/cursor"
 	"github.com/routerfleet/routerfleet/router/kvevents"
 )
 
@@ -157,22 +158,22 @@ func (s *rankState) again(held []*kvevents.Batch) {
 // being asked, or begin it in the middle.
 func (s *rankState) pend(b *kvevents.Batch, tight bool) {
 	if n := len(s.held.list); n > 0 {
-		switch tail := (Cursor{}).at(s.held.list[n-1]); tail.place(b) {
-		case placeDuplicate:
+		switch tail := (Cursor{}).At(s.held.list[n-1]); tail.Place(b) {
+		case cursor.PlaceDuplicate:
 			s.tally.Duplicates++
 			s.discard(b)
 			return
-		case placeRestart:
+		case cursor.PlaceRestart:
 			s.restart(HowRegress, b)
 			return
 		}
 	}
 	switch q := &s.question; {
-	case len(s.held.list) == 0 && b.Seq != originSeq && q.empty:
+	case len(s.held.list) == 0 && b.Seq != cursor.OriginSeq && q.empty:
 		s.closeQuestion()
 		s.askOrigin() // by now there is something to repeat
 		s.held.add(b)
-	case len(s.held.list) == 0 && (b.Seq == originSeq || !q.open):
+	case len(s.held.list) == 0 && (b.Seq == cursor.OriginSeq || !q.open):
 		s.begin(b)
 	case tight || s.held.full(b):
 		s.tally.Overflows++
@@ -188,7 +189,7 @@ func (s *rankState) begin(b *kvevents.Batch) {
 	s.closeQuestion()
 	s.cursor = Cursor{Incarnation: Incarnation{s.worker, s.start.bound}, Proof: Proven, Partial: true}
 	why := "joined in mid-stream"
-	if b.Seq == originSeq {
+	if b.Seq == cursor.OriginSeq {
 		s.cursor.Proof, s.cursor.Partial = Origin, false
 		s.tally.Origins++
 		why = "the stream's origin"
@@ -199,17 +200,17 @@ func (s *rankState) begin(b *kvevents.Batch) {
 
 // follow takes a batch beside a cursor.
 func (s *rankState) follow(b *kvevents.Batch) {
-	at := s.cursor.place(b)
-	if at == placeStale && s.pardoned {
-		at = placeNext
+	at := s.cursor.Place(b)
+	if at == cursor.PlaceStale && s.pardoned {
+		at = cursor.PlaceNext
 	}
 	switch at {
-	case placeDuplicate:
+	case cursor.PlaceDuplicate:
 		s.tally.Duplicates++
 		s.discard(b)
-	case placeRestart:
+	case cursor.PlaceRestart:
 		s.restart(HowRegress, b)
-	case placeStale:
+	case cursor.PlaceStale:
 		s.discard(b)
 		s.hangUp(howStale)
 		s.pardoned = true
@@ -237,7 +238,7 @@ func (s *rankState) overGap(b *kvevents.Batch) {
 func (s *rankState) take(b *kvevents.Batch) {
 	s.tally.Batches++
 	s.pardoned = false
-	s.cursor = s.cursor.at(b)
+	s.cursor = s.cursor.At(b)
 	whole, damaged := clears(b), b.Untrusted()
 	if damaged {
 		s.tally.Damaged++
@@ -268,19 +269,19 @@ func clears(b *kvevents.Batch) bool {
 
 // wait takes a batch while continuity is being asked. A restart shows itself all the same.
 func (s *rankState) wait(b *kvevents.Batch, tight bool) {
-	at := s.cursor.place(b)
-	if n := len(s.held.list); n > 0 && at != placeDuplicate && at != placeRestart {
-		if tail := (Cursor{}).at(s.held.list[n-1]).place(b); tail == placeDuplicate || tail == placeRestart {
+	at := s.cursor.Place(b)
+	if n := len(s.held.list); n > 0 && at != cursor.PlaceDuplicate && at != cursor.PlaceRestart {
+		if tail := (Cursor{}).At(s.held.list[n-1]).Place(b); tail == cursor.PlaceDuplicate || tail == cursor.PlaceRestart {
 			at = tail
 		}
 	}
 	switch {
-	case at == placeDuplicate:
+	case at == cursor.PlaceDuplicate:
 		s.tally.Duplicates++
 		s.discard(b)
-	case at == placeRestart:
+	case at == cursor.PlaceRestart:
 		s.restart(HowRegress, b)
-	case at == placeStale && !s.pardoned:
+	case at == cursor.PlaceStale && !s.pardoned:
 		s.discard(b)
 		s.hangUp(howStale)
 		s.pardoned = true
@@ -340,7 +341,7 @@ func (s *rankState) restartWith(how How, keep []*kvevents.Batch) {
 		s.askForStart()
 	}
 	// A publisher that says it ends still answers with what it said before.
-	if how != HowEndSeq && (len(keep) == 0 || keep[0].Seq != originSeq) {
+	if how != HowEndSeq && (len(keep) == 0 || keep[0].Seq != cursor.OriginSeq) {
 		s.askOrigin()
 	}
 	s.again(keep)

@@ -1,4 +1,4 @@
-package ingest
+package cursor
 
 import (
 	"testing"
@@ -80,32 +80,32 @@ func TestWhereABatchLiesToTheCursor(t *testing.T) {
 		seq    int64
 		time   kvevents.Stamp
 		hash   uint64
-		want   place
+		want   Place
 	}{
-		"the next":                           {cursor, 11, sec(101), 1, placeNext},
-		"the next, clock back a little":      {cursor, 11, sec(98.5), 1, placeNext},
-		"the next, clock back by the margin": {cursor, 11, sec(98), 1, placeNext},
-		"above, made long before":            {cursor, 11, sec(97.9), 1, placeStale},
-		"far above, made long before":        {cursor, 99, sec(97.9), 1, placeStale},
-		"a gap of one":                       {cursor, 12, sec(101), 1, placeGap},
-		"the cursor's own":                   {cursor, 10, sec(100), 77, placeDuplicate},
-		"the cursor's seq, other bytes":      {cursor, 10, sec(100), 78, placeRestart},
-		"after a graft, the cursor's time":   {grafted, 10, sec(100), 78, placeDuplicate},
-		"after a graft, another time":        {grafted, 10, sec(100.001), 78, placeRestart},
-		"below, earlier":                     {cursor, 9, sec(99), 1, placeDuplicate},
-		"below, at the same time":            {cursor, 9, sec(100), 1, placeDuplicate},
-		"below, later":                       {cursor, 9, sec(100.001), 1, placeRestart},
-		"zero, later":                        {cursor, 0, sec(101), 1, placeRestart},
-		"zero, a little earlier":             {cursor, 0, sec(98), 1, placeRestart},
-		"zero, long before: a late copy":     {cursor, 0, sec(97.9), 1, placeDuplicate},
-		"zero, time not known":               {cursor, 0, 0, 1, placeRestart},
-		"zero again behind zero, same bytes": {origin, 0, sec(100), 77, placeDuplicate},
-		"zero again behind zero, others":     {origin, 0, sec(100), 78, placeRestart},
-		"below, no time to compare":          {untimed, 9, sec(500), 1, placeDuplicate},
-		"above, no time to compare":          {untimed, 11, sec(0), 1, placeNext},
+		"the next":                           {cursor, 11, sec(101), 1, PlaceNext},
+		"the next, clock back a little":      {cursor, 11, sec(98.5), 1, PlaceNext},
+		"the next, clock back by the margin": {cursor, 11, sec(98), 1, PlaceNext},
+		"above, made long before":            {cursor, 11, sec(97.9), 1, PlaceStale},
+		"far above, made long before":        {cursor, 99, sec(97.9), 1, PlaceStale},
+		"a gap of one":                       {cursor, 12, sec(101), 1, PlaceGap},
+		"the cursor's own":                   {cursor, 10, sec(100), 77, PlaceDuplicate},
+		"the cursor's seq, other bytes":      {cursor, 10, sec(100), 78, PlaceRestart},
+		"after a graft, the cursor's time":   {grafted, 10, sec(100), 78, PlaceDuplicate},
+		"after a graft, another time":        {grafted, 10, sec(100.001), 78, PlaceRestart},
+		"below, earlier":                     {cursor, 9, sec(99), 1, PlaceDuplicate},
+		"below, at the same time":            {cursor, 9, sec(100), 1, PlaceDuplicate},
+		"below, later":                       {cursor, 9, sec(100.001), 1, PlaceRestart},
+		"zero, later":                        {cursor, 0, sec(101), 1, PlaceRestart},
+		"zero, a little earlier":             {cursor, 0, sec(98), 1, PlaceRestart},
+		"zero, long before: a late copy":     {cursor, 0, sec(97.9), 1, PlaceDuplicate},
+		"zero, time not known":               {cursor, 0, 0, 1, PlaceRestart},
+		"zero again behind zero, same bytes": {origin, 0, sec(100), 77, PlaceDuplicate},
+		"zero again behind zero, others":     {origin, 0, sec(100), 78, PlaceRestart},
+		"below, no time to compare":          {untimed, 9, sec(500), 1, PlaceDuplicate},
+		"above, no time to compare":          {untimed, 11, sec(0), 1, PlaceNext},
 	} {
 		b := &kvevents.Batch{Seq: c.seq, Time: c.time, Hash: c.hash}
-		if got := c.cursor.place(b); got != c.want {
+		if got := c.cursor.Place(b); got != c.want {
 			t.Errorf("%s: got %v, want %v", name, got, c.want)
 		}
 	}
