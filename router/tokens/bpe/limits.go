@@ -1,0 +1,31 @@
+package bpe
+
+const (
+	// maxFileBytes bounds a tokenizer.json. The largest in use, with 200,000 to 260,000 tokens, have 28 to 34 MB.
+	maxFileBytes = 64 << 20
+	// maxVocab bounds ids and the vocabulary. Models in use stay below 2^18.
+	maxVocab = 1 << 20
+	// maxMerges bounds the merges; files have about two a token at most (Llama 3: 280,147 for 128,000).
+	maxMerges = 2 * maxVocab
+	// maxTokenBytes bounds one token's text. The longest of Llama 3 and Qwen 3 are runs of 128 spaces.
+	maxTokenBytes = 4096
+	// maxAddedTokens bounds added_tokens. Llama 3 has 256, files with placeholders for other media some thousands.
+	maxAddedTokens = 1 << 16
+	// maxSteps bounds the members of a normalizer, pre-tokenizer or post-processor, nested ones included.
+	maxSteps = 16
+	// maxFrameTokens bounds what a post-processor adds to a sequence.
+	maxFrameTokens = 64
+
+	// MaxTextBytes is the longest text that is encoded: some millions of tokens, more than any model's context.
+	MaxTextBytes = 32 << 20
+	// MaxWordBytes is the longest word (a run of letters, digits, signs or spaces that the pattern does not cut) that is
+	// encoded. The work for a word of n bytes grows with n log n; text has no such words, and attacks do.
+	MaxWordBytes = 64 << 10
+)
+
+const (
+	// DefaultWordCacheBytes keeps some 60,000 words.
+	DefaultWordCacheBytes = 16 << 20
+	// DefaultMessageCacheBytes keeps some 600 chats of 12,000 tokens each, and more where they share messages.
+	DefaultMessageCacheBytes = 64 << 20
+)
