@@ -39,7 +39,7 @@ type Target struct {
 }
 
 // Tokenizer says what a model's prompts are read with. The name is that of an entry: aliases and splits are resolved
-// before; an adapter has the tokenizer of the model it adapts, unless an entry of its own gives it one.
+// before. An adapter without an entry has none here: ask with the name of the model it adapts.
 func (s *Set) Tokenizer(name string) Tokenizer {
 	if s == nil {
 		return Tokenizer{}
