@@ -53,7 +53,7 @@ func newEngineDouble(t *testing.T, n *wire.Network, name string) *engineDouble {
 // boot starts a process.
 func (e *engineDouble) boot(start string) {
 	e.mu.Lock()
-	e.facts.Start, e.ring, e.first = Start{true, start}, nil, 0
+	e.facts.Start, e.ring, e.first = Start{Known: true, ID: start}, nil, 0
 	events := e.facts.Info.Events
 	e.mu.Unlock()
 	ctx, cancel := context.WithCancel(e.t.Context())

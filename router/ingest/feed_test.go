@@ -20,7 +20,7 @@ func TestEveryListedEngineIsFollowed(t *testing.T) {
 		w.want("a", 2, 1, 2)
 		w.want("b", 1, 1, 2)
 		s := w.pump.status("a")
-		if s.Cursor.Proof != Origin || s.Cursor.Incarnation.Start != (Start{true, "p1"}) {
+		if s.Cursor.Proof != Origin || s.Cursor.Incarnation.Start != (Start{Known: true, ID: "p1"}) {
 			t.Errorf("cursor: %+v", s.Cursor)
 		}
 		if k := w.pump.View().Rank(index.Rank{Worker: "a"}).Section.Key; k != (SectionKey{"m", index.SchemeSGLang, 4, false}) {

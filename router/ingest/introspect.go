@@ -105,7 +105,7 @@ func startTime(body []byte) Start {
 	if text == "" || text == "null" || text == "0" || len(text) > maxStartBytes {
 		return Start{}
 	}
-	return Start{true, "start:" + text}
+	return Start{Known: true, ID: "start:" + text}
 }
 
 // processStart finds the start of the process among an engine's metrics. An engine without metrics, or without that one,
@@ -123,7 +123,7 @@ func (h *HTTPIntrospector) processStart(ctx context.Context, e Engine) Start {
 	lines.Buffer(nil, maxMetricLine)
 	for lines.Scan() {
 		if value, ok := bytes.CutPrefix(lines.Bytes(), []byte(processStart)); ok && len(value) <= maxStartBytes {
-			return Start{true, "process:" + string(bytes.TrimSpace(value))}
+			return Start{Known: true, ID: "process:" + string(bytes.TrimSpace(value))}
 		}
 	}
 	return Start{Known: lines.Err() == nil}

@@ -40,12 +40,12 @@ func TestTheStartIsTheBestAnEngineNames(t *testing.T) {
 		container string
 		want      Start
 	}{
-		"/server_info, a number":        {pages{"/server_info": `{"start_time": 1765300000.25}`, "/metrics": metricsPage}, "c1", Start{true, "start:1765300000.25"}},
-		"/server_info, a text":          {pages{"/server_info": `{"start_time": "2026-01-01"}`}, "", Start{true, "start:2026-01-01"}},
-		"its process":                   {pages{"/server_info": `{}`, "/metrics": metricsPage}, "c1", Start{true, "process:1.7653e+09"}},
-		"its process, no /server_info":  {pages{"/metrics": metricsPage}, "", Start{true, "process:1.7653e+09"}},
-		"its container":                 {pages{"/metrics": "x 1\n"}, "c1", Start{true, "container:c1"}},
-		"its container, no metrics":     {pages{}, "c1", Start{true, "container:c1"}},
+		"/server_info, a number":        {pages{"/server_info": `{"start_time": 1765300000.25}`, "/metrics": metricsPage}, "c1", Start{Known: true, ID: "start:1765300000.25"}},
+		"/server_info, a text":          {pages{"/server_info": `{"start_time": "2026-01-01"}`}, "", Start{Known: true, ID: "start:2026-01-01"}},
+		"its process":                   {pages{"/server_info": `{}`, "/metrics": metricsPage}, "c1", Start{Known: true, ID: "process:1.7653e+09"}},
+		"its process, no /server_info":  {pages{"/metrics": metricsPage}, "", Start{Known: true, ID: "process:1.7653e+09"}},
+		"its container":                 {pages{"/metrics": "x 1\n"}, "c1", Start{Known: true, ID: "container:c1"}},
+		"its container, no metrics":     {pages{}, "c1", Start{Known: true, ID: "container:c1"}},
 		"none":                          {pages{}, "", Start{Known: true}},
 		"unknown: metrics are down":     {pages{"/server_info": `{}`, "/metrics": "down"}, "c1", Start{}},
 		"unknown: metrics fail":         {pages{"/server_info": `{}`, "/metrics": "503"}, "c1", Start{}},

@@ -112,7 +112,7 @@ type harness struct {
 func newHarness(t *testing.T, scheme index.Scheme, engine *process) *harness {
 	h := &harness{t: t, s: newRankState("uid"), l: newLedger(newTestSection(scheme, 4), index.Rank{Worker: "w"}),
 		now: time.Unix(1000, 0), engine: engine}
-	h.tell(registered{start: Start{true, engine.name}, replays: true})
+	h.tell(registered{start: Start{Known: true, ID: engine.name}, replays: true})
 	return h
 }
 
@@ -132,7 +132,7 @@ func (h *harness) tell(m message) {
 			}
 		case askStart:
 			if !h.mute {
-				answers = append(answers, identified{e.epoch, Start{true, h.engine.name}})
+				answers = append(answers, identified{e.epoch, Start{Known: true, ID: h.engine.name}})
 			}
 		}
 	}

@@ -98,7 +98,7 @@ func (r *pumpRig) register(worker string, link Link, replays bool) *kvevents.Lan
 	r.t.Helper()
 	rank := index.Rank{Worker: worker}
 	err := r.Register(r.t.Context(), Registration{Rank: rank, Worker: "ns/" + worker, Section: tokensSection,
-		Start: Start{true, "p1"}, Replays: replays, Link: link})
+		Start: Start{Known: true, ID: "p1"}, Replays: replays, Link: link})
 	if err != nil {
 		r.t.Fatal(err)
 	}
@@ -201,7 +201,7 @@ func bubble(t *testing.T, f func(t *testing.T)) { t.Helper(); synctest.Test(t, f
 func TestThePumpAppliesWhatArrivesAndPublishesItsEnd(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		r := newPumpRig(t, Options{})
-		a, b := r.register("a", &fakeLink{start: Start{true, "p1"}}, false), r.register("b", &fakeLink{}, false)
+		a, b := r.register("a", &fakeLink{start: Start{Known: true, ID: "p1"}}, false), r.register("b", &fakeLink{}, false)
 		r.send(a, open(1), brings(1, decode(0, wireChain(root, 1, 2, 3))), brings(1, decode(1, wireGone(3))))
 		r.send(b, open(1), brings(1, decode(0, wireChain(root, 1))))
 		r.want("a", 2, 1, 2, 3)
@@ -210,7 +210,7 @@ func TestThePumpAppliesWhatArrivesAndPublishesItsEnd(t *testing.T) {
 		if s.State != Following || !s.Connected || s.Cursor.Seq != 1 || s.Cursor.Proof != Origin || s.Blocks[0] != 2 {
 			t.Errorf("status: %+v", s)
 		}
-		if s.Cursor.Incarnation != (Incarnation{"a", Start{true, "p1"}}) {
+		if s.Cursor.Incarnation != (Incarnation{Worker: "a", Start: Start{Known: true, ID: "p1"}}) {
 			t.Errorf("incarnation: %+v", s.Cursor.Incarnation)
 		}
 		if s.Digest == 0 || s.Digest == r.status("b").Digest || s.Life == 0 {
@@ -317,7 +317,7 @@ func TestAReplayFrom0GivesTheOrigin(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		r := newPumpRig(t, Options{})
 		first, second := func() *kvevents.Batch { return decode(0, wireChain(root, 1)) }, func() *kvevents.Batch { return decode(1, wireChain(1, 2)) }
-		link := &fakeLink{start: Start{true, "p1"}, delay: time.Second, repeats: []kvevents.ReplayResult{
+		link := &fakeLink{start: Start{Known: true, ID: "p1"}, delay: time.Second, repeats: []kvevents.ReplayResult{
 			replayOf(kvevents.Complete, first()), replayOf(kvevents.Complete, first(), second()),
 		}}
 		l := r.register("a", link, true)
@@ -405,7 +405,7 @@ func TestARankThatKnowsLessThanThereIsSaysSo(t *testing.T) {
 func TestARedialReachesTheLink(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		r := newPumpRig(t, Options{})
-		link := &fakeLink{start: Start{true, "p2"}} // p1 before the connection
+		link := &fakeLink{start: Start{Known: true, ID: "p2"}} // p1 before the connection
 		l := r.register("a", link, false)
 		r.send(l, open(5))
 		if len(link.redials) != 1 || link.redials[0] != 5 {
@@ -463,7 +463,7 @@ func TestReplaysAreAskedSparingly(t *testing.T) {
 func TestAFailedReplayIsNotAskedAgainForAWhile(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		r := newPumpRig(t, Options{})
-		link := &fakeLink{start: Start{true, "p1"}, repeats: []kvevents.ReplayResult{replayOf(kvevents.Torn), replayOf(kvevents.Torn)}}
+		link := &fakeLink{start: Start{Known: true, ID: "p1"}, repeats: []kvevents.ReplayResult{replayOf(kvevents.Torn), replayOf(kvevents.Torn)}}
 		l := r.register("a", link, true)
 		r.send(l, open(1))
 		r.send(l, shut(1), open(2)) // the second question is refused without asking
@@ -481,7 +481,7 @@ func TestAFailedReplayIsNotAskedAgainForAWhile(t *testing.T) {
 func TestEachTransitionIsOneLine(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		r := newPumpRig(t, Options{})
-		l := r.register("a", &fakeLink{start: Start{true, "p1"}}, false)
+		l := r.register("a", &fakeLink{start: Start{Known: true, ID: "p1"}}, false)
 		r.send(l, open(1), brings(1, decode(0, wireChain(root, 1))), brings(1, decode(1, wireGone(1))), brings(1, decode(5)), brings(1, decode(9)))
 		r.stop()
 		for what, want := range map[string]int{"to=pending": 1, "to=following": 1, "batches are missing": 1, "index created": 1} {

@@ -187,7 +187,7 @@ func (s *rankState) pend(b *kvevents.Batch, tight bool) {
 // begin starts a stream with its first known batch.
 func (s *rankState) begin(b *kvevents.Batch) {
 	s.closeQuestion()
-	s.cursor = Cursor{Incarnation: Incarnation{s.worker, s.start.bound}, Proof: Proven, Partial: true}
+	s.cursor = Cursor{Incarnation: Incarnation{Worker: s.worker, Start: s.start.bound}, Proof: Proven, Partial: true}
 	why := "joined in mid-stream"
 	if b.Seq == cursor.OriginSeq {
 		s.cursor.Proof, s.cursor.Partial = Origin, false

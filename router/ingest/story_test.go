@@ -140,7 +140,7 @@ func startNamed(name string) Start {
 	case "none":
 		return Start{Known: true}
 	}
-	return Start{true, name}
+	return Start{Known: true, ID: name}
 }
 
 func (st *story) epoch(w string) uint64 {

@@ -110,7 +110,7 @@ func TestEveryWordHasAName(t *testing.T) {
 			t.Errorf("drop %d has no name", d)
 		}
 	}
-	for p := Origin; p < proofEnd; p++ {
+	for p := Origin; p <= Untrusted; p++ {
 		if p.String() == "" || p.String() == "unknown" {
 			t.Errorf("proof %d has no name", p)
 		}
