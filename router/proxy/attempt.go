@@ -97,18 +97,30 @@ func (t *attempt) request() *http.Request {
 		RawQuery: x.r.URL.RawQuery,
 	}
 	header := requestHeader(x.r.Header, worker.APIKey())
+	hideIdempotencyKey(header)
 	if worker.DPSize() > 1 {
 		header[headerDPRank] = []string{strconv.Itoa(t.rank.DP())}
 	}
 	body := x.call.body
 	open := func() (io.ReadCloser, error) { return io.NopCloser(bytes.NewReader(body)), nil }
 	first, _ := open() // It cannot fail; GetBody asks for the error.
+	// With GetBody the transport takes another connection when it finds a kept one closed before it wrote a byte.
 	req := &http.Request{
 		Method: x.r.Method, URL: target, Host: base.Host, Header: header,
 		Proto: "HTTP/1.1", ProtoMajor: 1, ProtoMinor: 1,
 		Body: first, GetBody: open, ContentLength: int64(len(body)),
 	}
 	return req.WithContext(httptrace.WithClientTrace(x.ctx, t.hooks()))
+}
+
+// hideIdempotencyKey spells the client's Idempotency-Key in a form the transport does not look for. Finding it, the
+// transport would by itself send a request once more that was written to a kept connection, and neither retry budget nor
+// breaker would hear of it. To an engine it is the same: names of headers have no case (RFC 9110 section 5.1).
+func hideIdempotencyKey(header http.Header) {
+	if values, ok := header[headerIdempotency]; ok {
+		delete(header, headerIdempotency)
+		header[strings.ToLower(headerIdempotency)] = values
+	}
 }
 
 // engineTime is how long the engine had the request before its first byte.

@@ -33,7 +33,7 @@ var forwarded = map[string]bool{
 	"User-Agent":          true,
 	"X-Request-Id":        true,
 	"X-Correlation-Id":    true,
-	"Idempotency-Key":     true,
+	headerIdempotency:     true,
 	"Traceparent":         true,
 	"Tracestate":          true,
 	"Baggage":             true,
@@ -51,11 +51,12 @@ var withheld = map[string]bool{
 }
 
 const (
-	headerDPRank    = "X-Data-Parallel-Rank"
-	headerErrorCode = "X-Routerfleet-Error-Code" // canonical form of X-RouterFleet-Error-Code
-	headerExplain   = "X-Routerfleet-Explain"    // and of X-RouterFleet-Explain
-	headerToken     = "X-Routerfleet-Token"
-	ownPrefix       = "X-Routerfleet-"
+	headerDPRank      = "X-Data-Parallel-Rank"
+	headerIdempotency = "Idempotency-Key"
+	headerErrorCode   = "X-Routerfleet-Error-Code" // canonical form of X-RouterFleet-Error-Code
+	headerExplain     = "X-Routerfleet-Explain"    // and of X-RouterFleet-Explain
+	headerToken       = "X-Routerfleet-Token"
+	ownPrefix         = "X-Routerfleet-"
 )
 
 // requestHeader returns the headers of the client that go to an engine. workerKey, when not empty, replaces the
