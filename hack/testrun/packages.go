@@ -27,6 +27,11 @@ const (
 var raced = []string{module + "/router/", module + "/controllers", module + "/internal/",
 	module + "/test/enginesim", module + "/test/component"}
 
+// plainToo are raced packages with tests that skip themselves in an instrumented
+// build, where allocations cannot be counted and hashing takes minutes. They run
+// in both stages.
+var plainToo = []string{module + "/router/policy", module + "/test/enginesim"}
+
 // goPackage is the part of "go list -json" that we read.
 type goPackage struct {
 	ImportPath   string
@@ -83,8 +88,10 @@ func filterPaths(packages []goPackage, keep func(goPackage) bool) []string {
 	return paths
 }
 
-func isRaced(p goPackage) bool   { return isUnit(p) && p.isUnder(raced...) }
-func isPlain(p goPackage) bool   { return isUnit(p) && !p.isUnder(raced...) }
+func isRaced(p goPackage) bool { return isUnit(p) && p.isUnder(raced...) }
+func isPlain(p goPackage) bool {
+	return isUnit(p) && (!p.isUnder(raced...) || slices.Contains(plainToo, p.ImportPath))
+}
 func isUnit(p goPackage) bool    { return !p.needsAPIServer() && !p.isUnder(endToEnd) }
 func isEnvtest(p goPackage) bool { return p.needsAPIServer() && !p.isUnder(endToEnd) }
 

@@ -48,7 +48,7 @@ func stages(root string, o options) []stage {
 		{name: "race", lane: tests, timeout: 30 * time.Minute, run: unitTests("", isRaced, true),
 			about: "unit and component tests of the product and the engine double under the race detector"},
 		{name: "unit", lane: tests, timeout: 30 * time.Minute, run: unitTests("", isPlain, false),
-			about: "unit tests of everything else"},
+			about: "unit tests of everything else, and those that skip themselves under the race detector"},
 		{name: "libzmq", lane: tests, timeout: 15 * time.Minute, run: libzmq,
 			about: "router/zmtp against libzmq, both ways, under the race detector"},
 		{name: "nested", lane: tests, timeout: 20 * time.Minute, run: nestedTests,

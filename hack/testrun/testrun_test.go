@@ -247,7 +247,7 @@ func TestDiscoverySeesNestedModulesAndFuzzTargets(t *testing.T) {
 	}
 }
 
-func TestEveryPackageBelongsToExactlyOneStage(t *testing.T) {
+func TestEveryPackageBelongsToOneStage(t *testing.T) {
 	for _, p := range []goPackage{
 		{ImportPath: module + "/router/proxy"},
 		{ImportPath: module + "/controllers"},
@@ -271,6 +271,41 @@ func TestEveryPackageBelongsToExactlyOneStage(t *testing.T) {
 		}
 		if stages != want {
 			t.Errorf("%+v runs in %d stages, want %d", p, stages, want)
+		}
+	}
+}
+
+// Otherwise such a test runs nowhere, and nothing says so.
+func TestWhatSkipsItselfUnderTheRaceDetectorRunsPlainToo(t *testing.T) {
+	root, err := repositoryRoot()
+	if err != nil {
+		t.Fatal(err)
+	}
+	var skipping []string
+	err = walkSources(root, func(path string) error {
+		if !strings.HasSuffix(path, "_test.go") {
+			return nil
+		}
+		text, err := os.ReadFile(filepath.Join(root, path))
+		if bytes.Contains(text, []byte("invariant.Enabled {\n\t\tt.Skip(")) {
+			skipping = append(skipping, module+"/"+filepath.ToSlash(filepath.Dir(path)))
+		}
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, path := range skipping {
+		if p := (goPackage{ImportPath: path}); !isPlain(p) {
+			t.Errorf("tests of %s skip themselves in stage race and run in no other: add it to plainToo", path)
+		}
+	}
+	for _, path := range plainToo {
+		if !slices.Contains(skipping, path) {
+			t.Errorf("no test of %s skips itself any more: take it out of plainToo", path)
+		}
+		if p := (goPackage{ImportPath: path}); !isRaced(p) {
+			t.Errorf("%s does not run under the race detector", path)
 		}
 	}
 }
