@@ -82,7 +82,7 @@ func (p *cacheAware) release(s *scores) {
 
 func (p *cacheAware) Sent(d Decision) {
 	if len(d.keys) > 0 {
-		p.predictions.sent(d.keys, d.depth, d.hash, p.now())
+		p.predictions.sent(d.keys, d.depth, tenant{d.hash, uint32(d.life)}, p.now())
 	}
 }
 
@@ -125,7 +125,7 @@ type scores struct {
 // hit is a rank with predicted credit from a level on.
 type hit struct {
 	level int32
-	rank  uint64
+	tenant
 }
 
 // score fills s for a request and chooses.
@@ -151,7 +151,8 @@ func (p *cacheAware) score(s *scores, r Request, candidates []*workers.Rank) {
 	s.choose(r.Key)
 }
 
-// match asks each catalog once.
+// match asks each catalog once. What a rank's standing is comes first: should the rank begin anew meanwhile, what is found
+// of its new life counts for the one before, which nobody asks about any more.
 func (s *scores) match(source KeySource, tiers index.Weights) {
 	n := len(s.roster.seats)
 	if cap(s.rows) < n {
@@ -159,6 +160,11 @@ func (s *scores) match(source KeySource, tiers index.Weights) {
 	}
 	s.rows = s.rows[:n]
 	clear(s.rows)
+	for i := range s.roster.seats {
+		if seat := &s.roster.seats[i]; seat.catalog != none {
+			s.rows[i].trust, s.rows[i].life = seat.standing.Standing()
+		}
+	}
 	clear(s.keys)
 	s.keys = s.keys[:0]
 	for i, c := range s.roster.catalogs {
@@ -198,11 +204,12 @@ func (s *scores) predict(p *predictions, at time.Time) {
 				continue
 			}
 			s.levels[level/64] |= 1 << (level % 64)
-			p.at(keys, level, now, func(rank uint64) { s.hits = append(s.hits, hit{int32(level), rank}) })
+			p.at(keys, level, now, func(t tenant) { s.hits = append(s.hits, hit{int32(level), t}) })
 		}
 		for _, h := range s.hits {
-			if i, ok := s.roster.byHash[h.rank]; ok && s.rows[i].depth == h.level {
-				s.rows[i].predicted = int32(p.depth(keys, int(h.level), now, h.rank))
+			i, ok := s.roster.byHash[h.rank]
+			if ok && s.rows[i].depth == h.level && uint32(s.rows[i].life) == h.life {
+				s.rows[i].predicted = int32(p.depth(keys, int(h.level), now, h.tenant))
 			}
 		}
 	}
@@ -214,7 +221,6 @@ func (s *scores) weigh(i int, k Knobs) {
 	if seat.catalog == none {
 		return
 	}
-	row.trust, row.life = seat.standing.Standing()
 	row.believed = seat.truth.of(row.life).discount(row.trust, int32(k.UntrustedPercent))
 	blocks := int64(row.weighted)
 	if row.predicted > row.depth { // what it holds already counts by its tier

@@ -286,6 +286,44 @@ func TestPredictedCreditLastsItsTimeAndIsNotPromised(t *testing.T) {
 	}
 }
 
+func TestPredictedCreditEndsWithTheLifeOfItsRank(t *testing.T) {
+	r := newRig(t, 4)
+	keys := chain(1, 40)
+	d := r.decide(request(keys))
+	at := slices.Index(r.ranks, d.Rank)
+	r.policy.Sent(d)
+	r.expect("just sent", request(keys), at, PredictedHit, 40*blockSize)
+
+	r.stand(at).life++ // the engine restarted, or cleared its cache
+	if row := r.rowOf(request(keys), at); row.PredictedBlocks != 0 || row.CreditTokens != 0 {
+		t.Errorf("begun anew it is credited with what it was sent before: %+v", row)
+	}
+	r.policy.Sent(d) // decided before, sent after
+	if row := r.rowOf(request(keys), at); row.PredictedBlocks != 0 {
+		t.Errorf("a decision of the life before credits it: %+v", row)
+	}
+
+	again := r.decide(request(keys))
+	r.policy.Sent(again)
+	now := slices.Index(r.ranks, again.Rank)
+	r.expect("sent in the new life", request(keys), now, PredictedHit, 40*blockSize)
+	if n := r.policy.predictions.records(); n > 80 {
+		t.Errorf("%d records for 40 blocks of at most two ranks", n)
+	}
+}
+
+// Some records are of the life before and some of this one: only what was sent in this one counts, as far as it has no hole.
+func TestPredictionsOfTwoLivesAreNotJoined(t *testing.T) {
+	r := newRig(t, 1)
+	keys := chain(1, 40)
+	r.policy.Sent(r.decide(request(keys)))
+	r.stand(0).life++
+	r.policy.Sent(r.decide(request(keys[:10])))
+	if row := r.rowOf(request(keys), 0); row.PredictedBlocks != 10 {
+		t.Errorf("%d blocks are predicted, want the 10 sent in this life", row.PredictedBlocks)
+	}
+}
+
 func TestPredictedCreditContinuesWhatTheIndexHolds(t *testing.T) {
 	r := newRig(t, 4)
 	keys := chain(1, 40)

@@ -15,6 +15,9 @@ import (
 // stretch of levels from its depth in the index on. A query therefore begins at the rank's present depth and follows
 // the stretch. Blocks the engine has announced meanwhile lie before it.
 //
+// A record is of one life of its rank (Standing): an engine that restarted or cleared its cache meanwhile will not have
+// what it was sent before. What was sent to a rank before it told anything at all (life 0) ends with its first word too.
+//
 // Records lie in shards by the first key of their group of levels: prompts that share a prefix agree on the shard, and
 // one lock covers a group. A shard is a ring in order of insertion, and a table from keys into it; a record that is made
 // again only lives longer. When the ring is full the oldest record goes.
@@ -47,6 +50,7 @@ type prediction struct {
 	rank    uint64 // hash of its identity: a collision is a wrong hint that lives for the TTL
 	expires int64  // nanoseconds after start
 	next    int32  // the next record of the key, or none
+	life    uint32 // low bits of the rank's life
 }
 
 const none = -1
@@ -66,8 +70,14 @@ func (p *predictions) shard(keys []index.Key, level int) *predictShard {
 	return &p.shards[first*0x9e3779b97f4a7c15>>58]
 }
 
+// tenant is a rank in one life.
+type tenant struct {
+	rank uint64 // hash of its identity
+	life uint32 // low bits of the life
+}
+
 // sent records that a rank was sent keys of which its index holds the first depth.
-func (p *predictions) sent(keys []index.Key, depth int, rank uint64, at time.Time) {
+func (p *predictions) sent(keys []index.Key, depth int, to tenant, at time.Time) {
 	if p.ttl == 0 {
 		return
 	}
@@ -77,14 +87,14 @@ func (p *predictions) sent(keys []index.Key, depth int, rank uint64, at time.Tim
 		s := p.shard(keys, depth)
 		s.mu.Lock()
 		for ; depth < end; depth++ {
-			s.put(keys[depth], rank, now, now+p.ttl)
+			s.put(keys[depth], to, now, now+p.ttl)
 		}
 		s.mu.Unlock()
 	}
 }
 
-// at tells which ranks have a record of one level, by calling f for each.
-func (p *predictions) at(keys []index.Key, level int, now int64, f func(rank uint64)) {
+// at tells which ranks have a record of one level, by calling f for each, with the life it is of.
+func (p *predictions) at(keys []index.Key, level int, now int64, f func(tenant)) {
 	s := p.shard(keys, level)
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -94,32 +104,32 @@ func (p *predictions) at(keys []index.Key, level int, now int64, f func(rank uin
 	}
 	for ; at != none; at = s.ring[at].next {
 		if s.ring[at].expires > now {
-			f(s.ring[at].rank)
+			f(tenant{s.ring[at].rank, s.ring[at].life})
 		}
 	}
 }
 
-func (p *predictions) has(keys []index.Key, level int, now int64, rank uint64) bool {
+func (p *predictions) has(keys []index.Key, level int, now int64, of tenant) bool {
 	s := p.shard(keys, level)
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	at := s.find(keys[level], rank)
-	return at != none && s.ring[at].expires > now
+	at := s.find(keys[level], of.rank)
+	return at != none && s.ring[at].expires > now && s.ring[at].life == of.life
 }
 
 // depth follows a rank's records from a level that has one, and gives how many levels it will hold: the stretch has no
 // holes, so its end is found by doubling steps and then by halves.
-func (p *predictions) depth(keys []index.Key, level int, now int64, rank uint64) int {
+func (p *predictions) depth(keys []index.Key, level int, now int64, of tenant) int {
 	held, absent := level, len(keys)
 	for step := 1; held+step < absent; step *= 2 {
-		if !p.has(keys, held+step, now, rank) {
+		if !p.has(keys, held+step, now, of) {
 			absent = held + step
 			break
 		}
 		held += step
 	}
 	for held+1 < absent {
-		if mid := held + (absent-held)/2; p.has(keys, mid, now, rank) {
+		if mid := held + (absent-held)/2; p.has(keys, mid, now, of) {
 			held = mid
 		} else {
 			absent = mid
@@ -139,9 +149,10 @@ func (s *predictShard) find(k index.Key, rank uint64) int32 {
 	return at
 }
 
-func (s *predictShard) put(k index.Key, rank uint64, now, expires int64) {
-	if at := s.find(k, rank); at != none {
-		s.ring[at].expires = expires
+// put makes a record, or makes the rank's last one of the key new: a rank has one life at a time.
+func (s *predictShard) put(k index.Key, to tenant, now, expires int64) {
+	if at := s.find(k, to.rank); at != none {
+		s.ring[at].expires, s.ring[at].life = expires, to.life
 		return
 	}
 	at := s.room(now)
@@ -149,7 +160,7 @@ func (s *predictShard) put(k index.Key, rank uint64, now, expires int64) {
 	if !ok {
 		next = none
 	}
-	s.ring[at] = prediction{k, rank, expires, next}
+	s.ring[at] = prediction{k, to.rank, expires, next, to.life}
 	s.heads[k] = at
 }
 

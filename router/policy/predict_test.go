@@ -14,27 +14,31 @@ var epoch = time.Unix(1_000_000, 0)
 
 // predictedDepth asks as scoring does: from the depth of the index on.
 func predictedDepth(p *predictions, keys []index.Key, from int, rank uint64, at time.Time) int {
+	return predictedDepthOf(p, keys, from, tenant{rank: rank}, at)
+}
+
+func predictedDepthOf(p *predictions, keys []index.Key, from int, of tenant, at time.Time) int {
 	depth, now := from, p.clock(at)
 	if from >= len(keys) {
 		return depth
 	}
-	p.at(keys, from, now, func(r uint64) {
-		if r == rank {
+	p.at(keys, from, now, func(t tenant) {
+		if t == of {
 			depth = -1
 		}
 	})
 	if depth == -1 {
-		depth = p.depth(keys, from, now, rank)
+		depth = p.depth(keys, from, now, of)
 	}
 	return depth
 }
 
-// The twin is a map from (key, rank) to the end of its life; a depth is a walk. Each rank's index holds the beginning of
-// one prompt that the others share more or less of.
+// The twin is a map from (key, rank in one life) to when it expires; a depth is a walk. Each rank's index holds the
+// beginning of one prompt that the others share more or less of; now and then one begins anew and holds nothing.
 func TestPredictionsAgreeWithAMap(t *testing.T) {
 	type place struct {
-		key  index.Key
-		rank uint64
+		key index.Key
+		of  tenant
 	}
 	for seed := range uint64(100) {
 		r := rand.New(rand.NewPCG(seed, 5))
@@ -47,23 +51,27 @@ func TestPredictionsAgreeWithAMap(t *testing.T) {
 			prompts = append(prompts, branch(prompts[from], n, r.Uint64(), n+r.IntN(100)+1))
 			shared = append(shared, min(shared[from], n))
 		}
-		held := [5]int{0, 1, 17, 100, 200}
+		held, lives := [5]int{0, 1, 17, 100, 200}, [5]uint32{}
 		for range 300 {
 			now = now.Add(time.Duration(r.IntN(400)) * time.Millisecond)
 			which, rank := r.IntN(len(prompts)), r.Uint64N(5)
-			keys, depth := prompts[which], min(shared[which], held[rank])
+			if r.IntN(50) == 0 {
+				held[rank] = 0
+				lives[rank]++
+			}
+			keys, depth, of := prompts[which], min(shared[which], held[rank]), tenant{rank, lives[rank]}
 			if r.IntN(2) == 0 {
-				p.sent(keys, depth, rank, now)
+				p.sent(keys, depth, of, now)
 				for _, k := range keys[depth:] {
-					twin[place{k, rank}] = now.Add(5 * time.Second)
+					twin[place{k, of}] = now.Add(5 * time.Second)
 				}
 				continue
 			}
 			want := depth
-			for want < len(keys) && twin[place{keys[want], rank}].After(now) {
+			for want < len(keys) && twin[place{keys[want], of}].After(now) {
 				want++
 			}
-			if got := predictedDepth(p, keys, depth, rank, now); got != want {
+			if got := predictedDepthOf(p, keys, depth, of, now); got != want {
 				t.Fatalf("seed %d: rank %d from level %d: got depth %d, want %d", seed, rank, depth, got, want)
 			}
 		}
@@ -74,7 +82,7 @@ func TestPredictionsAgreeWithAMap(t *testing.T) {
 func TestPredictionsAreBounded(t *testing.T) {
 	p, now := newPredictions(time.Minute, epoch), epoch
 	for i := range uint64(9_000) {
-		p.sent(chain(i, 256), 0, i%64, now)
+		p.sent(chain(i, 256), 0, tenant{rank: i % 64}, now)
 		now = now.Add(time.Millisecond)
 	}
 	if n := p.records(); n > maxPredictions {
@@ -93,8 +101,8 @@ func TestExpiredPredictionsMakeRoom(t *testing.T) {
 	p, now := newPredictions(5*time.Second, epoch), epoch
 	hot := chain(99_999, 64) // made again all the time
 	for i := range uint64(2_000) {
-		p.sent(hot, 0, 1, now)
-		p.sent(chain(i, 256), 0, i%8, now)
+		p.sent(hot, 0, tenant{rank: 1}, now)
+		p.sent(chain(i, 256), 0, tenant{rank: i % 8}, now)
 		now = now.Add(100 * time.Millisecond)
 	}
 	// 50 prompts live at a time. Records that live on may hold the hand up a little.
@@ -109,7 +117,7 @@ func TestExpiredPredictionsMakeRoom(t *testing.T) {
 
 func TestNoTTLPredictsNothing(t *testing.T) {
 	p := newPredictions(0, epoch)
-	p.sent(chain(1, 10), 0, 1, epoch)
+	p.sent(chain(1, 10), 0, tenant{rank: 1}, epoch)
 	if n := p.records(); n != 0 {
 		t.Errorf("%d records", n)
 	}
@@ -123,7 +131,7 @@ func TestPredictionsMayBeMadeAndReadAtOnce(t *testing.T) {
 			for i := range 200 {
 				now := epoch.Add(time.Duration(i) * 10 * time.Millisecond)
 				keys := branch(chain(1, 100), 50, g%3, 100)
-				p.sent(keys, 0, g, now)
+				p.sent(keys, 0, tenant{rank: g}, now)
 				if got := predictedDepth(p, keys, 0, g, now); got != 100 {
 					t.Errorf("goroutine %d reads depth %d of what it just made, want 100", g, got)
 					return
@@ -165,13 +173,13 @@ func BenchmarkPredictions(b *testing.B) {
 			}
 			b.ReportAllocs()
 			for i := 0; b.Loop(); i++ {
-				p.sent(prompts[i%len(prompts)], 0, uint64(i%64), now)
+				p.sent(prompts[i%len(prompts)], 0, tenant{rank: uint64(i % 64)}, now)
 				now = now.Add(10 * time.Millisecond)
 			}
 		})
 		b.Run(fmt.Sprintf("op=depth/blocks=%d", blocks), func(b *testing.B) {
 			p, keys := newPredictions(5*time.Second, epoch), chain(1, blocks)
-			p.sent(keys, 0, 1, epoch)
+			p.sent(keys, 0, tenant{rank: 1}, epoch)
 			b.ReportAllocs()
 			for b.Loop() {
 				predictedDepth(p, keys, 0, 1, epoch)

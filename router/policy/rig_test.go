@@ -159,6 +159,18 @@ func (r *rig) decide(q Request) Decision {
 	return d
 }
 
+// rowOf gives what the decision table says of rank i.
+func (r *rig) rowOf(q Request, i int) Row {
+	r.tb.Helper()
+	for _, row := range r.policy.Explain(q, r.ranks).Candidates {
+		if row.Worker == r.ranks[i].Worker().Name() {
+			return row
+		}
+	}
+	r.tb.Fatalf("rank %d is not in the table", i)
+	return Row{}
+}
+
 // expect decides and looks at the choice, the reason and the credit.
 func (r *rig) expect(when string, q Request, rank int, reason Reason, credit int) Decision {
 	r.tb.Helper()
