@@ -20,6 +20,9 @@ type Options struct {
 	MaxBlocks int
 	// Seed is the fleet's 64 secret bits for the tokens scheme.
 	Seed index.Seed
+	// Bootstrap says that siblings can be asked: ranks that know nothing hold their batches until somebody grafts them a
+	// section or abandons them, and gaps are repaired. Otherwise gaps are applied over.
+	Bootstrap bool
 	// Budget bounds the memory of queues and held batches; nil is one of its own with kvevents.DefaultBudget.
 	Budget *kvevents.Budget
 

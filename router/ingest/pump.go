@@ -32,6 +32,7 @@ type Pump struct {
 	control chan control
 	answers chan answer
 	doubts  *doubts
+	changed chan struct{} // has a value when somebody should look
 	stopped chan struct{}
 	view    atomic.Pointer[View]
 
@@ -90,7 +91,7 @@ func New(o Options) (*Pump, error) {
 	o = o.withDefaults()
 	p := &Pump{
 		opt: o, inbox: kvevents.NewInbox(o.Budget),
-		control: make(chan control), answers: make(chan answer, answerQueue), doubts: newDoubts(), stopped: make(chan struct{}),
+		control: make(chan control), answers: make(chan answer, answerQueue), doubts: newDoubts(), changed: make(chan struct{}, 1), stopped: make(chan struct{}),
 		ranks: map[index.Rank]*pumped{}, sections: map[SectionKey]*Section{},
 		desk: newDesk(o.Jitter), starts: make(chan struct{}, maxStartQuestions),
 	}

@@ -21,6 +21,19 @@ type Status struct {
 	Blocks [4]int64
 	Trust  Trust
 
+	// Owed is what siblings may be asked for, nil if nothing; Awaiting a graft whose seam is not proven, nil without one.
+	Owed     *Owed
+	Awaiting *Awaiting
+	// Outcome is how the rank came by its state in this life of its engine, once that is final (Options.Bootstrap).
+	Outcome Outcome
+	// SeededFrom is whom the state was grafted from, empty without a graft.
+	SeededFrom string
+	// WalkedTo is the seq up to which the state may hold effects beyond its cursor: until the cursor has passed it the
+	// rank's digest says nothing (H12).
+	WalkedTo int64
+	// Exportable says that the rank may be taught to siblings and may testify (H14).
+	Exportable bool
+
 	Held      int // batches that wait for an answer
 	HeldBytes int64
 	Mapped    int // engine hashes with a key (scheme tokens)
