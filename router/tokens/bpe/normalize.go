@@ -1,0 +1,101 @@
+package bpe
+
+import (
+	"slices"
+	"unicode/utf8"
+
+	"golang.org/x/text/unicode/norm"
+)
+
+// manyMarks is how many combining characters in a row make nfc go its slow way. Package norm follows UAX 15's stream-safe
+// text and puts a character of its own behind 30 of them, which no reference does; a character decomposes to three at most.
+const manyMarks = 8
+
+// nfc gives the Normalization Form C of s.
+func nfc(s string) string {
+	switch {
+	case norm.NFC.IsNormalString(s):
+		return s
+	case hasManyMarks(s):
+		return composeSlowly(s)
+	}
+	return norm.NFC.String(s)
+}
+
+// hasManyMarks says whether s has manyMarks combining characters in a row.
+func hasManyMarks(s string) bool {
+	row := 0
+	for i := 0; i < len(s); {
+		if s[i] < utf8.RuneSelf {
+			row = 0
+			i++
+			continue
+		}
+		p := norm.NFD.PropertiesString(s[i:])
+		if p.CCC() == 0 && p.LeadCCC() == 0 {
+			row = 0
+		} else if row++; row == manyMarks {
+			return true
+		}
+		i += max(1, p.Size())
+	}
+	return false
+}
+
+// mark is a character with its canonical combining class.
+type mark struct {
+	r   rune
+	ccc uint8
+}
+
+// composeSlowly is nfc as the standard (UAX 15) describes it: decompose, order the marks, compose.
+func composeSlowly(s string) string {
+	var all []mark
+	for _, r := range s {
+		for _, d := range norm.NFD.String(string(r)) {
+			all = append(all, mark{d, norm.NFD.PropertiesString(string(d)).CCC()})
+		}
+	}
+	order(all)
+	return string(compose(all))
+}
+
+// order sorts each row of combining characters by class, keeping the order of equals.
+func order(all []mark) {
+	for i := 0; i < len(all); i++ {
+		end := i
+		for end < len(all) && all[end].ccc != 0 {
+			end++
+		}
+		slices.SortStableFunc(all[i:end], func(a, b mark) int { return int(a.ccc) - int(b.ccc) })
+		i = end
+	}
+}
+
+// compose puts each character into the starter before it if both are one character and nothing between them blocks it.
+func compose(all []mark) []rune {
+	var out []rune
+	starter := -1
+	last := uint8(0) // the class of what stands last in out; 0 if that is the starter
+	for _, m := range all {
+		if starter >= 0 && (last == 0 || last < m.ccc) {
+			if r, ok := composed(out[starter], m.r); ok {
+				out[starter] = r
+				continue
+			}
+		}
+		if m.ccc == 0 {
+			starter = len(out)
+		}
+		last = m.ccc
+		out = append(out, m.r)
+	}
+	return out
+}
+
+// composed gives the one character that two are composed to, if there is.
+func composed(a, b rune) (rune, bool) {
+	s := norm.NFC.String(string([]rune{a, b}))
+	r, n := utf8.DecodeRuneInString(s)
+	return r, n == len(s)
+}
