@@ -17,6 +17,8 @@ declare -A package_of=(
   [runc]=runc
   [iptables]=iptables
   [ipset]=ipset
+  [node]=nodejs
+  [npm]=npm
 )
 
 if ! command -v go >/dev/null; then

@@ -51,6 +51,8 @@ func stages(root string, o options) []stage {
 			about: "unit tests of everything else, and those that skip themselves under the race detector"},
 		{name: "libzmq", lane: tests, timeout: 15 * time.Minute, run: libzmq,
 			about: "router/zmtp against libzmq, both ways, under the race detector"},
+		{name: "npm", lane: tests, timeout: 20 * time.Minute, run: npmTests,
+			about: "router/tokens against the reference's tokenizer and template engine, fetched by npm"},
 		{name: "nested", lane: tests, timeout: 20 * time.Minute, run: nestedTests,
 			about: "tests of the nested modules (repository checks, tools)"},
 		{name: "fuzz", lane: tests, timeout: 20*time.Minute + maxFuzzTargets*o.fuzzTime, run: fuzz(o.fuzzTime),
@@ -98,7 +100,7 @@ var (
 	buildImages = shell("go", "run", "./hack/image", "--out", "bin/images", "--tag", "dev", "--tag", "next",
 		"manager", "router", "enginesim", "loadgen")
 	buildLinter = shell("hack/lint/build.sh")
-	vet         = shell("go", "vet", "-tags", "e2e,envtest,cluster", "./...")
+	vet         = shell("go", "vet", "-tags", "e2e,envtest,cluster,npm", "./...")
 )
 
 // unitTests runs the packages that keep accepts, shuffled.
@@ -124,6 +126,11 @@ func libzmq(ctx context.Context, env *environment, log *os.File) (counts, error)
 		argv: []string{"-tags=libzmq", "-count=1", "-race", "-timeout=10m", "./router/zmtp"},
 		env:  []string{"CGO_ENABLED=1"},
 	})
+}
+
+// npmTests compare with other people's implementations: they need node and npm, and a registry the first time.
+func npmTests(ctx context.Context, env *environment, log *os.File) (counts, error) {
+	return env.goTest(ctx, log, call{argv: []string{"-tags=npm", "-count=1", "-timeout=15m", "./router/tokens/..."}})
 }
 
 // clusterTests start clusters of their own, apart from the one of the end-to-end tests.
