@@ -15,9 +15,10 @@ const (
 
 // IndexSpec is the index in which routers keep what engines hold.
 type IndexSpec struct {
-	// maxBlocks bounds the blocks of an index, some 48 bytes each; a replica has one
-	// for each model and block size. Unset means what 60 percent of its memory limit
-	// hold, without a limit 25 percent of the node's memory.
+	// maxBlocks bounds the blocks of a replica's indexes together, some 48 bytes each;
+	// there is one index for each model and block size, and they share by need. Unset
+	// means what 60 percent of the replica's memory limit hold, without a limit 25
+	// percent of the node's memory.
 	// +optional
 	// +kubebuilder:validation:Minimum=1
 	// +kubebuilder:validation:Maximum=10000000000

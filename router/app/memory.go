@@ -36,7 +36,7 @@ func limitMemory(log *slog.Logger) {
 	}
 }
 
-// indexBlocks bounds an index: as configured, or else by the memory there is.
+// indexBlocks bounds all indexes together: as configured, or else by the memory there is.
 func indexBlocks(configured int) int {
 	if configured > 0 {
 		return configured
@@ -49,7 +49,7 @@ func indexBlocks(configured int) int {
 	return blocksWithin(goLimit, root)
 }
 
-// blocksWithin is how many blocks an index may hold under GOMEMLIMIT, or without one (math.MaxInt64) on this machine.
+// blocksWithin is how many blocks the indexes may hold under GOMEMLIMIT, or without one (math.MaxInt64) on this machine.
 func blocksWithin(goLimit int64, root fs.FS) int {
 	if goLimit != math.MaxInt64 {
 		return max(1, int(float64(goLimit)*indexShareOfLimit/bytesPerBlock))

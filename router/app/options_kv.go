@@ -22,7 +22,7 @@ type KVOptions struct {
 	DecodeWeightPercent *int `name:"decode-weight-percent" group:"Cache-aware routing" default:"0" placeholder:"PERCENT" help:"Weight of the tokens of requests past their first byte."`
 
 	Match          string `name:"match" group:"Cache-aware routing" default:"deepest" help:"How much of a prompt an engine holds: deepest (its deepest block proves those before it) or contiguous (up to the first it does not hold)."`
-	IndexMaxBlocks int    `name:"index-max-blocks" group:"Cache-aware routing" default:"0" help:"Blocks one index may hold, some 48 bytes each; there is one index for each model, hash scheme and block size. 0: what 60 % of GOMEMLIMIT hold, or 25 % of the machine's memory."`
+	IndexMaxBlocks int    `name:"index-max-blocks" group:"Cache-aware routing" default:"0" help:"Blocks all indexes together may hold, some 48 bytes each; there is one index for each model, hash scheme and block size, and they share by need. 0: what 60 % of GOMEMLIMIT hold, or 25 % of the machine's memory."`
 	HashSeedFile   string `name:"hash-seed-file" group:"Cache-aware routing" placeholder:"FILE" help:"File with the fleet's secret seed of block keys, 16 hexadecimal digits. Absent: a random one, whose keys no other replica shares."`
 
 	KVEvents              *bool  `name:"kv-events" negatable:"" group:"KV events" default:"true" help:"Follow what engines say of their caches, if --policy uses it."`

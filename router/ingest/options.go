@@ -16,7 +16,7 @@ import (
 
 // Options configure a Pump. Zero means the documented default.
 type Options struct {
-	// MaxBlocks bounds each index; 0 means no bound. Some 48 bytes a block.
+	// MaxBlocks bounds the blocks of all indexes together; 0 means no bound. Some 48 bytes a block.
 	MaxBlocks int
 	// Seed is the fleet's 64 secret bits for the tokens scheme.
 	Seed index.Seed

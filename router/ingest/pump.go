@@ -14,7 +14,7 @@ import (
 )
 
 const (
-	// maxSections bounds the indexes; each has the cap of Options.MaxBlocks.
+	// maxSections bounds the indexes.
 	maxSections = 16
 	// answerQueue bounds the answers that wait for the pump; whoever brings one waits.
 	answerQueue = 64
@@ -45,6 +45,7 @@ type Pump struct {
 	ctx      context.Context
 	dirty    []*pumped
 	arrival  arrived
+	blocks   []int // scratch of divide
 }
 
 // pumped is a rank with all that is the pump's of it.
@@ -175,6 +176,7 @@ func (p *Pump) Run(ctx context.Context) error {
 	for {
 		p.askDue()
 		p.flush()
+		p.divide()
 		p.setTimer(timer)
 		var work chan struct{} // never ready
 		if p.busy() {
@@ -266,7 +268,7 @@ func (p *Pump) busy() bool {
 }
 
 func (p *Pump) hasWork(s *Section) bool {
-	return s.busy || p.opt.MaxBlocks > 0 && s.Index.Stats().Nodes > p.opt.MaxBlocks
+	return s.busy || s.limit > 0 && s.Index.Stats().Nodes > s.limit
 }
 
 // work gives each index that has something to do a slice of time.
@@ -440,7 +442,7 @@ func (p *Pump) section(k SectionKey) (*Section, error) {
 	if len(p.sections) == maxSections {
 		return nil, fmt.Errorf("ingest: there are %d indexes already, none for %s: split the fleet by model", maxSections, k)
 	}
-	s := &Section{Key: k, Seed: p.opt.Seed, random: p.opt.Rand,
+	s := &Section{Key: k, Seed: p.opt.Seed, random: p.opt.Rand, limit: p.opt.MaxBlocks,
 		Index: index.New(index.Options{MaxBlocks: p.opt.MaxBlocks, Rand: p.opt.Rand})}
 	s.account()
 	p.sections[k] = s

@@ -96,8 +96,13 @@ var tokensSection = SectionKey{"m", index.SchemeTokens, 4, false}
 
 func (r *pumpRig) register(worker string, link Link, replays bool) *kvevents.Lane {
 	r.t.Helper()
+	return r.registerIn(tokensSection, worker, link, replays)
+}
+
+func (r *pumpRig) registerIn(section SectionKey, worker string, link Link, replays bool) *kvevents.Lane {
+	r.t.Helper()
 	rank := index.Rank{Worker: worker}
-	err := r.Register(r.t.Context(), Registration{Rank: rank, Worker: "ns/" + worker, Section: tokensSection,
+	err := r.Register(r.t.Context(), Registration{Rank: rank, Worker: "ns/" + worker, Section: section,
 		Start: Start{Known: true, ID: "p1"}, Replays: replays, Link: link})
 	if err != nil {
 		r.t.Fatal(err)

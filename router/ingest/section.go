@@ -33,6 +33,7 @@ type Section struct {
 
 	ledgers int  // ranks registered in it
 	busy    bool // Work has more to do
+	limit   int  // blocks it may hold now; 0 means no bound
 	keys    []index.Key
 	random  func() uint64
 	stats   atomic.Pointer[index.Stats]

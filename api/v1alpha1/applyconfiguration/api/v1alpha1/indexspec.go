@@ -11,9 +11,10 @@ import (
 //
 // IndexSpec is the index in which routers keep what engines hold.
 type IndexSpecApplyConfiguration struct {
-	// maxBlocks bounds the blocks of an index, some 48 bytes each; a replica has one
-	// for each model and block size. Unset means what 60 percent of its memory limit
-	// hold, without a limit 25 percent of the node's memory.
+	// maxBlocks bounds the blocks of a replica's indexes together, some 48 bytes each;
+	// there is one index for each model and block size, and they share by need. Unset
+	// means what 60 percent of the replica's memory limit hold, without a limit 25
+	// percent of the node's memory.
 	MaxBlocks *int64 `json:"maxBlocks,omitempty"`
 	// match says what of a prompt a rank is taken to hold. Deepest believes that
 	// a rank which holds a block holds all before it; Contiguous only what was
