@@ -376,7 +376,7 @@ func (f *Feed) subscribe(e *followed, dp int32, old map[index.Rank]bool) (*subsc
 		decoder: kvevents.DecoderOptions{Scheme: e.section.Scheme, Seed: f.opt.Pump.opt.Seed}, last: e.epochs[dp],
 	}
 	r := Registration{
-		Rank: s.rank, Identity: e.engine.Identity, Worker: e.engine.Name, Section: e.section,
+		Rank: s.rank, Identity: e.engine.Identity, URL: e.engine.URL, Worker: e.engine.Name, Section: e.section,
 		Start: e.start, Replays: e.settings.ReplayPort != 0, Link: s,
 	}
 	register := f.opt.Pump.Register

@@ -4,44 +4,28 @@ import (
 	"context"
 
 	"github.com/routerfleet/routerfleet/router/index"
+	"github.com/routerfleet/routerfleet/router/snapshot"
 )
 
-// VettedRank is a rank of a section, as the section has it.
-type VettedRank struct {
-	Rank   index.Rank // ours
-	Cursor Cursor
-	// WalkedTo is the seq up to which the section may hold effects beyond its cursor (H12).
-	WalkedTo   int64
-	SeededFrom string
+// offer is one vetted section of a sibling's snapshot: a *snapshot.Vetted.
+type offer interface {
+	Key() snapshot.SectionKey
+	Ranks() []snapshot.VettedRank
+	Retain(keep func(index.Rank) bool)
+	next(ctx context.Context) (chunk, error)
 }
 
-// HashRow is the engine's name for a block of a rank (scheme tokens), with its announced copies.
-type HashRow struct {
-	Name   uint64
-	Key    index.Key
-	Copies uint16
+// chunk is a bounded piece of a section. Ranks are numbered as in offer.Ranks.
+type chunk interface {
+	Runs(f func(p index.Parent, keys []index.Key, who []index.Holding))
+	Hashes(f func(rank int, h snapshot.HashRow))
+	Orphans(f func(rank int, o snapshot.OrphanRow))
 }
 
-// OrphanRow is a block of a rank whose parent was not known (scheme tokens).
-type OrphanRow struct {
-	Name, Parent uint64
-	Chunk        index.Chunk
-	Copies       uint16
-}
+// vetted is the only offer there is but for tests.
+type vetted struct{ *snapshot.Vetted }
 
-// Vetted is one vetted section of a sibling's snapshot.
-type Vetted interface {
-	Ranks() []VettedRank
-	// Next gives the next chunk; io.EOF only after a section that is whole. After any other error nothing of it may be used.
-	Next(ctx context.Context) (Chunk, error)
-}
-
-// Chunk is a bounded piece of a section. Ranks are numbered as in Vetted.Ranks.
-type Chunk interface {
-	Nodes(f func(k index.Key, p index.Parent, who []index.Holding))
-	Hashes(f func(rank int, r HashRow))
-	Orphans(f func(rank int, r OrphanRow))
-}
+func (v vetted) next(ctx context.Context) (chunk, error) { return v.Next(ctx) }
 
 // Changed has a value after the obligation, the unproven graft or the outcome of some rank changed: scan the View then.
 func (p *Pump) Changed() <-chan struct{} { return p.changed }
@@ -49,7 +33,7 @@ func (p *Pump) Changed() <-chan struct{} { return p.changed }
 // Graft offers a section for what ranks are owed. It pulls the section's chunks in the caller's goroutine and has the pump
 // restore them bit by bit, unseen; once the section is whole, what was held beyond its cursors is applied to it and all
 // of it becomes the ranks' state at once. An error is one of the section or of the context: nothing has changed then.
-func (p *Pump) Graft(_ context.Context, _ Vetted, owed []RankEpoch) ([]GraftResult, error) {
+func (p *Pump) Graft(_ context.Context, _ *snapshot.Vetted, owed []RankEpoch) ([]GraftResult, error) {
 	out := make([]GraftResult, 0, len(owed))
 	for _, o := range owed {
 		out = append(out, GraftResult{RankEpoch: o, Verdict: GraftStale})

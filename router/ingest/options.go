@@ -12,6 +12,7 @@ import (
 
 	"github.com/routerfleet/routerfleet/router/index"
 	"github.com/routerfleet/routerfleet/router/kvevents"
+	"github.com/routerfleet/routerfleet/router/snapshot"
 )
 
 // Options configure a Pump. Zero means the documented default.
@@ -71,6 +72,8 @@ type Registration struct {
 	// Identity is what the worker is called in incarnations: the pod UID, or the URL of a worker that is no pod. Empty means
 	// Rank.Worker.
 	Identity string
+	// URL is the engine's base URL: siblings know a worker by it where one of them has no pod UID. It may be empty.
+	URL string
 	// Worker is the name of the worker, for people and metrics: namespace/pod, or the static id.
 	Worker  string
 	Section SectionKey
@@ -79,6 +82,15 @@ type Registration struct {
 	// Replays says that the engine repeats batches.
 	Replays bool
 	Link    Link
+}
+
+// engine is the worker as siblings know it.
+func (r *Registration) engine() snapshot.Worker {
+	w := snapshot.Worker{PodUID: r.Identity, URL: r.URL}
+	if w.PodUID == w.URL {
+		w.PodUID = ""
+	}
+	return w
 }
 
 func (r Registration) validate() error {

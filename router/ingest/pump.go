@@ -426,7 +426,7 @@ func (p *Pump) register(reg Registration) error {
 	}
 	r := &pumped{
 		Registration: reg, state: newRankState(cmp.Or(reg.Identity, reg.Rank.Worker)), ledger: newLedger(section, reg.Rank),
-		public: &Rank{Rank: reg.Rank, Worker: reg.Worker, Section: section},
+		public: &Rank{Rank: reg.Rank, Worker: reg.Worker, Engine: reg.engine(), Section: section},
 	}
 	p.ranks[reg.Rank] = r
 	p.step(r, registered{reg.Start, reg.Replays})

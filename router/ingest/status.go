@@ -4,6 +4,7 @@ import (
 	"sync/atomic"
 
 	"github.com/routerfleet/routerfleet/router/index"
+	"github.com/routerfleet/routerfleet/router/snapshot"
 )
 
 // Status is what is known of a rank as of the end of one batch: cursor, digest and counts are of one moment.
@@ -11,7 +12,8 @@ type Status struct {
 	State State
 	// Connected says that a connection to the publisher stands.
 	Connected bool
-	// Cursor is meaningful while State is Following or Proving; its Proof is unknown otherwise.
+	// Cursor's proof is unknown while nothing of the stream is applied; then its incarnation is what is known of the engine:
+	// the start is that of the process the connection leads to, if it is bound (H2).
 	Cursor Cursor
 	// Life names the life of what the rank holds (index.RankView.State); 0 while it holds nothing that was ever applied.
 	Life          uint64
@@ -58,7 +60,8 @@ type Trust struct {
 // Rank is a registered rank. It is immutable but for its status.
 type Rank struct {
 	Rank    index.Rank
-	Worker  string // name of the worker, for people and metrics
+	Worker  string          // name of the worker, for people and metrics
+	Engine  snapshot.Worker // as siblings know it
 	Section *Section
 	status  atomic.Pointer[Status]
 }
