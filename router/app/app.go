@@ -15,6 +15,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/routerfleet/routerfleet/internal/signed"
+	"github.com/routerfleet/routerfleet/router/models"
 	"github.com/routerfleet/routerfleet/router/policy"
 	"github.com/routerfleet/routerfleet/router/proxy"
 	"github.com/routerfleet/routerfleet/router/telemetry"
@@ -30,6 +31,7 @@ type App struct {
 	proxy    *proxy.Handler
 	tokens   *signed.Dir // nil without --token-dir
 	key      *keyFile    // nil without --worker-api-key-file
+	models   *models.Set // nil: whatever the engines report
 	events   *events     // nil when no events are followed
 	boot     *boot
 
@@ -78,12 +80,13 @@ func (a *App) openFiles() (err error) {
 			return fmt.Errorf("--worker-api-key-file: %w", err)
 		}
 	}
-	return nil
+	a.models, err = a.opts.readModels()
+	return err
 }
 
 func (a *App) makeWorkers() error {
 	o := workers.Options{
-		ModelID:          a.opts.ModelID,
+		Models:           a.models,
 		BreakerThreshold: a.opts.CBThreshold,
 		BreakerCoolDown:  seconds(a.opts.CBCoolDownSecs),
 		Log:              a.log,
@@ -92,12 +95,9 @@ func (a *App) makeWorkers() error {
 	if a.key != nil {
 		o.APIKey = a.key.get
 	}
-	for _, arg := range a.opts.Worker {
-		w, err := workers.ParseStatic(arg)
-		if err != nil {
-			return err
-		}
-		o.Static = append(o.Static, w)
+	var err error
+	if o.Static, err = a.opts.staticWorkers(); err != nil {
+		return err
 	}
 	if a.opts.ServiceDiscovery {
 		client, err := workers.NewSliceClient(a.opts.Kubeconfig)
@@ -109,7 +109,6 @@ func (a *App) makeWorkers() error {
 			Selector: strings.Join(a.opts.Selector, ","), Port: a.opts.WorkerPort,
 		}
 	}
-	var err error
 	a.workers, err = workers.New(o)
 	return err
 }

@@ -26,6 +26,8 @@ type Options struct {
 	Selector                  []string `name:"selector" sep:"none" group:"Workers" placeholder:"LABELS" help:"Label selector of the engines' Services, in the full grammar. Repeatable: all must match."`
 	WorkerPort                string   `name:"worker-port" group:"Workers" default:"http" help:"Name or number of the engines' port in the EndpointSlices."`
 	ModelID                   string   `name:"model-id" group:"Workers" help:"Serve this model only; an engine that does not say what it serves is taken to serve it. Empty: whatever the engines report."`
+	ModelsFile                string   `name:"models-file" group:"Workers" placeholder:"FILE" help:"YAML file with the models to serve: names, aliases, the workers of each, tokenizers and splits. It is read at the start. Not with --model-id."`
+	WorkerLabels              []string `name:"worker-labels" sep:"none" group:"Workers" placeholder:"ID=LABELS" help:"Labels of an engine given with --worker, key=value and further ones after commas, for the selectors of --models-file. Repeatable."`
 	WorkerAPIKeyFile          string   `name:"worker-api-key-file" group:"Workers" placeholder:"FILE" help:"File with the bearer token the engines expect; read again when it changes. With it, clients' Authorization is not forwarded."`
 	Kubeconfig                string   `name:"kubeconfig" group:"Workers" placeholder:"FILE" help:"Kubeconfig for discovery outside a cluster. Empty: the pod's service account."`
 
@@ -113,10 +115,11 @@ func (o Options) Validate() error {
 	if len(o.Worker) == 0 && !o.ServiceDiscovery {
 		fault("there are no workers: name engines with --worker URL, or find them with --service-discovery --selector LABELS")
 	}
-	for _, w := range o.Worker {
-		if _, err := workers.ParseStatic(w); err != nil {
-			fault("--%w", err)
-		}
+	if _, err := o.staticWorkers(); err != nil {
+		faults = append(faults, err)
+	}
+	if o.ModelsFile != "" && o.ModelID != "" {
+		fault("--model-id and --models-file exclude each other: name that model in the file")
 	}
 	if o.ServiceDiscovery && strings.Trim(strings.Join(o.Selector, ""), " ") == "" {
 		fault("--service-discovery needs --selector: without one every Service's pods would be taken for engines")

@@ -20,7 +20,8 @@
 //	not_ready      present, not ready (or terminating and not serving)             no
 //	unhealthy      static, its health probe fails or has not answered yet          no
 //	unintrospected present and ready, models not known yet                         no
-//	other_model    present and ready, serves models other than --model-id          no
+//	other_model    present and ready, serves none of the models that take it        no
+//	unselected     present and ready, the selector of no model takes it             no
 //	absent         in no slice any more                                            no; forgotten after 60 s
 //
 // Every state keeps the entry: load counters, breaker, metric series. An entry is forgotten when it has been

@@ -52,6 +52,10 @@ type endpoint struct {
 	condition condition
 	// probed says that the source cannot tell health, so a probe must (static workers).
 	probed bool
+	// labels are those a selector of a model may match: one set for each object the worker was seen in, no set twice.
+	labels []map[string]string
+	// taken are the models whose selectors take the worker, sorted; nil without a models file.
+	taken []string
 }
 
 // Skip reasons of discovered endpoints, also values of the metric label reason.
@@ -158,7 +162,7 @@ func sight(s *discoveryv1.EndpointSlice, ep *discoveryv1.Endpoint, port portRef)
 	addr := netip.AddrPortFrom(ip.Unmap(), uint16(number))
 	e := endpoint{
 		url:       &url.URL{Scheme: "http", Host: net.JoinHostPort(addr.Addr().String(), strconv.Itoa(int(number)))},
-		condition: conditionOf(ep.Conditions),
+		condition: conditionOf(ep.Conditions), labels: []map[string]string{s.Labels},
 	}
 	if t := ep.TargetRef; t != nil && t.UID != "" {
 		e.uid = string(t.UID)
@@ -171,13 +175,19 @@ func sight(s *discoveryv1.EndpointSlice, ep *discoveryv1.Endpoint, port portRef)
 	return sighting{endpoint: e, addr: addr}, ""
 }
 
-// merge keeps the better address and the worse condition of two sightings of one worker.
+// merge keeps the better address, the worse condition and the labels of two sightings of one worker.
 func merge(a, b sighting) sighting {
 	best := a
 	if compareAddrs(b.addr, a.addr) < 0 {
 		best = b
 	}
 	best.condition = max(a.condition, b.condition)
+	best.labels = a.labels
+	for _, set := range b.labels {
+		if !slices.ContainsFunc(a.labels, func(known map[string]string) bool { return maps.Equal(known, set) }) {
+			best.labels = append(best.labels[:len(best.labels):len(best.labels)], set)
+		}
+	}
 	return best
 }
 

@@ -1,7 +1,6 @@
 package workers
 
 import (
-	"fmt"
 	"slices"
 	"time"
 )
@@ -136,8 +135,11 @@ func (e *entry) heard(err error, now time.Time, o *Options) {
 
 // settle derives state, reason and description; changed reports a new state.
 func (e *entry) settle(o *Options) (t transition, changed bool) {
-	models, other := e.models(o.ModelID)
-	state, reason := e.judge(len(models) > 0, other)
+	models := e.facts.served()
+	if o.Models != nil {
+		models = e.divide(o.Models)
+	}
+	state, reason := e.judge(len(models) > 0, o.Models != nil)
 	e.describe(models, o.APIKey)
 	e.reason = reason
 	if state == e.state {
@@ -148,26 +150,8 @@ func (e *entry) settle(o *Options) (t transition, changed bool) {
 	return t, true
 }
 
-// models is what the worker serves here; other says that it serves something, but not the one model wanted.
-func (e *entry) models(only string) (models []Model, other bool) {
-	if e.facts != nil && len(e.facts.models) > 0 {
-		if only == "" {
-			return e.facts.models, false
-		}
-		i := slices.IndexFunc(e.facts.models, func(m Model) bool { return m.ID == only })
-		if i < 0 {
-			return nil, true
-		}
-		return e.facts.models[i : i+1 : i+1], false
-	}
-	if only != "" && e.asked {
-		return []Model{{ID: only}}, false
-	}
-	return nil, false
-}
-
 // judge is the state table of the package documentation, first line that holds.
-func (e *entry) judge(known, other bool) (State, string) {
+func (e *entry) judge(known, divided bool) (State, string) {
 	switch {
 	case !e.present:
 		return StateAbsent, "in no EndpointSlice"
@@ -177,9 +161,10 @@ func (e *entry) judge(known, other bool) (State, string) {
 		return StateUnhealthy, "its health probe has not answered yet"
 	case e.ep.probed && e.health == unhealthy:
 		return StateUnhealthy, e.complaint()
-	case other:
-		return StateOtherModel, fmt.Sprintf("it serves %d models, %q among them, and not the configured one",
-			len(e.facts.models), e.facts.models[0].ID)
+	case divided && len(e.ep.taken) == 0:
+		return StateUnselected, "the selector of no model takes it"
+	case !known && len(e.facts.served()) > 0:
+		return StateOtherModel, e.otherModel()
 	case !known && e.asked:
 		return StateUnintrospected, e.complaint()
 	case !known:

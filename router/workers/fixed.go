@@ -14,6 +14,8 @@ type FixedWorker struct {
 	Models []string
 	// DPSize is the number of ranks; 0 means 1.
 	DPSize int
+	// Labels are for the selectors of models.
+	Labels map[string]string
 	// NotReady and Terminating withdraw the worker as an EndpointSlice would: not ready, or last resort.
 	NotReady, Terminating bool
 }
@@ -45,7 +47,7 @@ func (f *Fixed) Set(ws ...FixedWorker) {
 	defer f.mu.Unlock()
 	set := make([]endpoint, 0, len(ws))
 	for _, w := range ws {
-		e := endpoint{id: w.ID, name: string(w.ID), url: w.URL}
+		e := endpoint{id: w.ID, name: string(w.ID), url: w.URL, labels: []map[string]string{w.Labels}}
 		switch {
 		case w.Terminating:
 			e.condition = conditionServing

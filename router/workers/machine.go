@@ -91,7 +91,9 @@ func newMachine(o Options) *machine {
 		opts: o, synced: o.Slices == nil, entries: map[ID]*entry{}, notClosed: new(atomic.Int64),
 	}
 	for _, w := range o.Static {
-		m.static = append(m.static, endpoint{id: w.ID, name: string(w.ID), url: w.URL, probed: true})
+		m.static = append(m.static, endpoint{
+			id: w.ID, name: string(w.ID), url: w.URL, probed: true, taken: o.Models.Take(w.Labels),
+		})
 	}
 	return m
 }
@@ -120,6 +122,9 @@ func (m *machine) step(now time.Time, msg message) []effect {
 
 func (l listed) apply(m *machine, now time.Time) {
 	m.effects = append(m.effects, newsOf(m.skips, l.skips)...)
+	for i := range l.set {
+		l.set[i].taken = m.opts.Models.Take(l.set[i].labels...)
+	}
 	m.sliced, m.slices, m.skips, m.synced = l.set, l.slices, l.skips, true
 	m.reconcile(now)
 }
@@ -266,7 +271,7 @@ func (m *machine) snapshot(last *Snapshot) *Snapshot {
 		slices.Equal(last.workers, all) {
 		return nil
 	}
-	s := newSnapshot(all, m.opts.ModelID, m.synced, m.notClosed)
+	s := newSnapshot(all, m.opts.Models.Serving(), m.synced, m.notClosed)
 	s.slices, s.skips = m.slices, m.skips
 	return s
 }

@@ -316,7 +316,7 @@ func TestRelabelledAndUnreadyWorkersLeaveOnTheEventAndReturn(t *testing.T) {
 }
 
 func TestAConfiguredModelRestrictsAndNames(t *testing.T) {
-	s := newStory(t, Options{ModelID: "m"})
+	s := newStory(t, Options{Models: one(t, "m")})
 	s.list(at("a", "10.0.0.1:8000"), at("b", "10.0.0.2:8000"), at("c", "10.0.0.3:8000"), at("d", "10.0.0.4:8000"))
 	s.answer("a", 1, "adapter", "m")
 	s.answer("b", 1, "something-else")

@@ -9,6 +9,8 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 	discoveryclient "k8s.io/client-go/kubernetes/typed/discovery/v1"
+
+	"github.com/routerfleet/routerfleet/router/models"
 )
 
 // Defaults of Options.
@@ -31,9 +33,9 @@ type Options struct {
 	Static []StaticWorker
 	// Slices discovers workers from EndpointSlices; nil discovers none.
 	Slices *SliceSource
-	// ModelID restricts the router to one model; a worker that does not say what it serves is taken to serve
-	// it. Empty takes what the engines report.
-	ModelID string
+	// Models restricts the router to the models of a file and divides the workers between them; a worker that does not
+	// say what it serves is taken to serve the one model that takes it. Nil takes what the engines report.
+	Models *models.Set
 	// BreakerThreshold is the number of consecutive failures that opens a worker's breaker; default 5, negative
 	// never opens. Raising it costs failed attempts on a dead engine.
 	BreakerThreshold int

@@ -18,13 +18,14 @@ const (
 	StateUnhealthy
 	StateUnintrospected
 	StateOtherModel
+	StateUnselected
 	StateAbsent
 
 	stateEnd
 )
 
 var stateNames = [stateEnd]string{
-	"unknown", "in_rotation", "last_resort", "not_ready", "unhealthy", "unintrospected", "other_model", "absent",
+	"unknown", "in_rotation", "last_resort", "not_ready", "unhealthy", "unintrospected", "other_model", "unselected", "absent",
 }
 
 // String returns the state's label value.
@@ -44,8 +45,10 @@ type Counts struct {
 	InRotation int
 	// LastResort counts terminating workers that still serve.
 	LastResort int
-	// Withdrawn counts present workers out of rotation: not ready, unhealthy, or serving another model.
+	// Withdrawn counts present workers out of rotation: not ready, unhealthy, serving another model, or selected by none.
 	Withdrawn int
+	// Unselected counts those of the withdrawn that the selector of no model takes.
+	Unselected int
 	// Unintrospected counts present, ready workers whose models are not known.
 	Unintrospected int
 	// Absent counts workers in no slice, remembered until they return or are forgotten.
@@ -66,7 +69,7 @@ type pool struct {
 type Snapshot struct {
 	models    []Model
 	pools     map[string]*pool
-	only      *pool // the one pool, when exactly one model is known
+	only      *pool // of the model that needs no name: the one that is known, or the one that is configured
 	workers   []Listed
 	counts    Counts
 	synced    bool
@@ -144,13 +147,13 @@ func (s *Snapshot) admitted(ranks []*Rank) []*Rank {
 
 // newSnapshot builds the indexes over workers, which must be sorted by id. A configured model has a pool even
 // when nobody serves it.
-func newSnapshot(workers []Listed, configured string, synced bool, notClosed *atomic.Int64) *Snapshot {
+func newSnapshot(workers []Listed, configured []string, synced bool, notClosed *atomic.Int64) *Snapshot {
 	s := &Snapshot{
 		pools: map[string]*pool{}, workers: workers, synced: synced, notClosed: notClosed,
 		changed: make(chan struct{}),
 	}
-	if configured != "" {
-		s.pools[configured] = &pool{}
+	for _, name := range configured {
+		s.pools[name] = &pool{}
 	}
 	listed := map[string]bool{}
 	for _, l := range workers {
@@ -158,7 +161,10 @@ func newSnapshot(workers []Listed, configured string, synced bool, notClosed *at
 		s.addToPools(l, listed)
 	}
 	slices.SortFunc(s.models, func(a, b Model) int { return cmp.Compare(a.ID, b.ID) })
-	if len(s.pools) == 1 {
+	switch {
+	case len(configured) == 1: // adapters beside it have to be named
+		s.only = s.pools[configured[0]]
+	case len(s.pools) == 1:
 		for _, p := range s.pools {
 			s.only = p
 		}
@@ -201,6 +207,9 @@ func (c *Counts) add(s State) {
 		c.Unintrospected++
 	case StateAbsent:
 		c.Absent++
+	case StateUnselected:
+		c.Withdrawn++
+		c.Unselected++
 	default:
 		c.Withdrawn++
 	}

@@ -72,7 +72,7 @@ func TestAnOutageIsNoMissingModel(t *testing.T) {
 	if _, known := f.Snapshot().Pool("m"); !known {
 		t.Error("without any worker a model counts as missing")
 	}
-	f = fixed(t, Options{ModelID: "m"}, FixedWorker{ID: "a", Models: []string{"x"}, NotReady: true})
+	f = fixed(t, Options{Models: one(t, "m")}, FixedWorker{ID: "a", Models: []string{"x"}, NotReady: true})
 	for model, want := range map[string]bool{"m": true, "": true, "x": false} {
 		if pool, known := f.Snapshot().Pool(model); known != want || len(pool) != 0 {
 			t.Errorf("configured model m, pool %q: %d ranks, known %v", model, len(pool), known)
@@ -94,7 +94,7 @@ func TestModelsAreTheUnionOfPresentWorkersSorted(t *testing.T) {
 		{Worker: &Worker{id: "b", models: []Model{{ID: "m"}, {ID: "z", Created: 2, OwnedBy: "second"}}}, State: StateInRotation},
 		{Worker: &Worker{id: "c", models: []Model{{ID: "gone"}}}, State: StateAbsent},
 	}
-	got := fmt.Sprint(newSnapshot(workers, "", true, nil).Models())
+	got := fmt.Sprint(newSnapshot(workers, nil, true, nil).Models())
 	if want := "[{m 0  } {z 1 first }]"; got != want {
 		t.Fatalf("got %s, want %s", got, want)
 	}

@@ -14,6 +14,8 @@ import (
 type StaticWorker struct {
 	ID  ID
 	URL *url.URL
+	// Labels are for the selectors of models; no discovery sees them.
+	Labels map[string]string
 }
 
 var (

@@ -19,6 +19,8 @@ type Worker struct {
 	Models []string
 	// DPSize is the number of ranks; 0 means 1.
 	DPSize int
+	// Labels are for the selectors of models.
+	Labels map[string]string
 	// NotReady and Terminating withdraw the worker.
 	NotReady, Terminating bool
 }
@@ -29,7 +31,7 @@ func Registry(tb testing.TB, ws ...Worker) *workers.Fixed {
 	return RegistryWith(tb, workers.Options{}, ws...)
 }
 
-// RegistryWith is Registry with options: breaker threshold and cool-down, clock, model id, metrics, key.
+// RegistryWith is Registry with options: breaker threshold and cool-down, clock, models, metrics, key.
 func RegistryWith(tb testing.TB, o workers.Options, ws ...Worker) *workers.Fixed {
 	tb.Helper()
 	f, err := workers.NewFixed(o, Workers(tb, ws...)...)
@@ -63,7 +65,7 @@ func Workers(tb testing.TB, ws ...Worker) []workers.FixedWorker {
 			id = u.Host
 		}
 		out = append(out, workers.FixedWorker{
-			ID: workers.ID(id), URL: u, Models: w.Models, DPSize: w.DPSize, NotReady: w.NotReady, Terminating: w.Terminating,
+			ID: workers.ID(id), URL: u, Models: w.Models, DPSize: w.DPSize, Labels: w.Labels, NotReady: w.NotReady, Terminating: w.Terminating,
 		})
 	}
 	return out
