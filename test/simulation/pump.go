@@ -11,6 +11,7 @@ import (
 	"github.com/routerfleet/routerfleet/router/ingest"
 	"github.com/routerfleet/routerfleet/router/kvevents"
 	"github.com/routerfleet/routerfleet/router/policy"
+	"github.com/routerfleet/routerfleet/test/data/traces"
 	"github.com/routerfleet/routerfleet/test/enginesim"
 	"github.com/routerfleet/routerfleet/test/enginesim/publish"
 )
@@ -21,6 +22,7 @@ import (
 type Pump struct {
 	dialect publish.Dialect
 	section ingest.SectionKey
+	mode    index.Mode
 
 	ctx       context.Context // of the run
 	pump      *ingest.Pump
@@ -49,7 +51,7 @@ func (w *Pump) Start(ctx context.Context, running *sync.WaitGroup) error {
 	if err != nil {
 		return err
 	}
-	w.ctx, w.pump, w.directory = ctx, pump, app.NewDirectory(pump, index.Deepest)
+	w.ctx, w.pump, w.directory = ctx, pump, app.NewDirectory(pump, w.mode)
 	running.Go(func() {
 		_ = pump.Run(ctx) // it ends with ctx and says nil
 		for _, l := range w.lines {
@@ -69,26 +71,42 @@ func (w *Pump) Suspected(rank index.Rank, life uint64, suspect bool, ratioPercen
 
 // Observer registers the worker's rank 0, connects it, and publishes what it observes.
 func (w *Pump) Observer(worker string) (enginesim.Observer, error) {
-	rank := index.Rank{Worker: worker}
-	l := &line{
-		ctx: w.ctx, lane: w.pump.Inbox().Lane(rank),
-		decoder: kvevents.NewDecoder(kvevents.DecoderOptions{Scheme: w.section.Scheme, Seed: seed}),
-	}
-	o := publish.Options{Dialect: w.dialect, PageSize: w.section.BlockSize, BufferSteps: 1, Sink: l}
-	if w.dialect.IsVLLM() {
-		o.HashSeed = worker
-	}
-	var err error
-	if l.publisher, err = publish.New(o); err != nil {
-		return nil, err
-	}
-	err = w.pump.Register(w.ctx, ingest.Registration{Rank: rank, Worker: worker, Section: w.section, Start: oneLife, Link: l})
+	l := w.line(worker)
+	publisher, err := publisherOf(w.dialect, worker, l)
 	if err != nil {
 		return nil, err
 	}
+	l.publisher = publisher
+	return publisher, w.open(l, worker)
+}
+
+// line makes the subscription to a worker's rank 0.
+func (w *Pump) line(worker string) *line {
+	rank := index.Rank{Worker: worker}
+	return &line{
+		ctx: w.ctx, rank: rank, lane: w.pump.Inbox().Lane(rank),
+		decoder: kvevents.NewDecoder(kvevents.DecoderOptions{Scheme: w.section.Scheme, Seed: seed}),
+	}
+}
+
+// open registers a line's rank and connects it.
+func (w *Pump) open(l *line, worker string) error {
+	err := w.pump.Register(w.ctx, ingest.Registration{Rank: l.rank, Worker: worker, Section: w.section, Start: oneLife, Link: l})
+	if err != nil {
+		return err
+	}
 	l.deliver(kvevents.Delivery{Epoch: epoch, Kind: kvevents.Opened})
 	w.lines = append(w.lines, l)
-	return l.publisher, nil
+	return nil
+}
+
+// publisherOf gives what turns a worker's steps into batches of a dialect.
+func publisherOf(dialect publish.Dialect, worker string, sink publish.Sink) (*publish.Publisher, error) {
+	o := publish.Options{Dialect: dialect, PageSize: traces.BlockSize, BufferSteps: 1, Sink: sink}
+	if dialect.IsVLLM() {
+		o.HashSeed = worker
+	}
+	return publish.New(o)
 }
 
 // Blocks counts the device blocks of each engine, as the pump has published them.
@@ -109,6 +127,7 @@ const epoch = 1
 // line is the subscription to one rank and its link: a connection that stands from beginning to end.
 type line struct {
 	ctx       context.Context
+	rank      index.Rank
 	lane      *kvevents.Lane
 	decoder   *kvevents.Decoder
 	publisher *publish.Publisher

@@ -92,6 +92,8 @@ type run struct {
 	ranks   []*workers.Rank
 	engines map[workers.ID]*enginesim.Engine
 	ties    uint64
+	// heard is told of each answer whose tokens were counted; nil tells nobody.
+	heard func(request traces.Request, cached int)
 
 	open   sync.WaitGroup
 	mu     sync.Mutex // guards result and faults
@@ -148,22 +150,44 @@ func (r *run) start(ctx context.Context, s Setup, running *sync.WaitGroup) error
 	if err := s.Wire.Start(ctx, running); err != nil {
 		return err
 	}
-	var fixed []workers.FixedWorker
-	for i := range s.Engines {
-		id := fmt.Sprintf("engine-%03d", i)
+	for _, id := range s.names() {
 		ear, err := s.Wire.Observer(id)
 		if err != nil {
 			return err
 		}
-		e, err := enginesim.New(enginesim.Options{
-			Blocks: s.Blocks, PageSize: traces.BlockSize, PrefillTokensPerSecond: s.PrefillTokensPerSecond,
-			TokenInterval: s.TokenInterval, Observer: ear,
-		})
-		if err != nil {
+		if r.engines[workers.ID(id)], err = s.engine(ctx, ear, running); err != nil {
 			return err
 		}
-		running.Go(func() { _ = e.Run(ctx) }) // it ends with ctx and says so
-		r.engines[workers.ID(id)] = e
+	}
+	return r.choose(s, s.Wire)
+}
+
+// names are the ids of the engines.
+func (s Setup) names() []string {
+	var ids []string
+	for i := range s.Engines {
+		ids = append(ids, fmt.Sprintf("engine-%03d", i))
+	}
+	return ids
+}
+
+// engine starts one, with somebody to hear it.
+func (s Setup) engine(ctx context.Context, ear enginesim.Observer, running *sync.WaitGroup) (*enginesim.Engine, error) {
+	e, err := enginesim.New(enginesim.Options{
+		Blocks: s.Blocks, PageSize: traces.BlockSize, PrefillTokensPerSecond: s.PrefillTokensPerSecond,
+		TokenInterval: s.TokenInterval, Observer: ear,
+	})
+	if err != nil {
+		return nil, err
+	}
+	running.Go(func() { _ = e.Run(ctx) }) // it ends with ctx and says so
+	return e, nil
+}
+
+// choose gives the run a policy over the engines' ranks, which looks up what they cache in d.
+func (r *run) choose(s Setup, d policy.Directory) error {
+	var fixed []workers.FixedWorker
+	for _, id := range s.names() {
 		fixed = append(fixed, workers.FixedWorker{
 			ID: workers.ID(id), URL: &url.URL{Scheme: "http", Host: id + ":8000"}, Models: []string{model},
 		})
@@ -173,7 +197,7 @@ func (r *run) start(ctx context.Context, s Setup, running *sync.WaitGroup) error
 		return err
 	}
 	r.ranks, _ = registry.Snapshot().Pool(model)
-	p, err := s.Policy(s.Wire)
+	p, err := s.Policy(d)
 	if err != nil {
 		return err
 	}
@@ -210,15 +234,19 @@ func (r *run) send(ctx context.Context, request traces.Request) error {
 	}
 	sent := time.Now()
 	r.open.Go(func() {
-		if err := r.read(ctx, d, lease, stream, sent); err != nil {
+		cached, err := r.read(ctx, d, lease, stream, sent)
+		switch {
+		case err != nil:
 			r.fault(err)
+		case r.heard != nil:
+			r.heard(request, cached)
 		}
 	})
 	return nil
 }
 
-// read consumes an answer and keeps its lease and the policy up to date.
-func (r *run) read(ctx context.Context, d policy.Decision, lease *workers.Lease, stream *enginesim.Stream, sent time.Time) error {
+// read consumes an answer, keeps its lease and the policy up to date, and gives the prompt tokens that were found cached.
+func (r *run) read(ctx context.Context, d policy.Decision, lease *workers.Lease, stream *enginesim.Stream, sent time.Time) (cached int, err error) {
 	var ttft time.Duration
 	for first := true; ; first = false {
 		event, err := stream.Next(ctx)
@@ -227,7 +255,7 @@ func (r *run) read(ctx context.Context, d policy.Decision, lease *workers.Lease,
 		}
 		if err != nil {
 			lease.Done(workers.Failure)
-			return err
+			return 0, err
 		}
 		if first {
 			ttft = time.Since(sent)
@@ -235,7 +263,7 @@ func (r *run) read(ctx context.Context, d policy.Decision, lease *workers.Lease,
 		lease.Produced(len(event.Tokens))
 	}
 	lease.Done(workers.Success)
-	cached, _ := stream.Usage()
+	cached, _ = stream.Usage()
 	r.policy.Observe(d, cached)
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -246,7 +274,7 @@ func (r *run) read(ctx context.Context, d policy.Decision, lease *workers.Lease,
 	r.result.PromisedTokens += int64(d.PromisedTokens())
 	r.result.CreditTokens += int64(d.CreditTokens)
 	r.result.ReportedTokens += int64(cached)
-	return nil
+	return cached, nil
 }
 
 // keyOfPrompt stands for the proxy's hash of the prompt.
