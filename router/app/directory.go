@@ -30,7 +30,7 @@ func NewDirectory(pump *ingest.Pump, mode index.Mode) *Directory {
 	return &Directory{pump: pump, mode: mode}
 }
 
-// View gives the same pointer while no rank comes or goes.
+// View gives the same pointer while no rank comes, goes or is of another capacity.
 func (d *Directory) View() *policy.View {
 	from := d.pump.View()
 	if known := d.derived.Load(); known != nil && known.from == from {
@@ -57,7 +57,7 @@ func (d *Directory) derive(from *ingest.View) *policy.View {
 	}
 	holdings := make(map[index.Rank]policy.Holding, len(from.Ranks()))
 	for _, r := range from.Ranks() {
-		holdings[r.Rank] = policy.Holding{Catalog: catalogs[r.Section], Standing: standing{r}}
+		holdings[r.Rank] = policy.Holding{Catalog: catalogs[r.Section], Standing: standing{r}, CapacityTokens: r.CapacityTokens()}
 	}
 	return policy.NewView(holdings)
 }

@@ -86,6 +86,13 @@ func TestTheDirectoryIsTheSameUntilARankComesOrGoes(t *testing.T) {
 		if v != d.View() {
 			t.Error("another view because of an event")
 		}
+		if err := pump.Resize(ctx, b, 4096); err != nil {
+			t.Fatal(err)
+		}
+		synctest.Wait()
+		if h, _ := d.View().Of(b); d.View() == v || h.CapacityTokens != 4096 || h.Catalog == nil {
+			t.Errorf("of an engine of 4096 tokens: %+v", h)
+		}
 		if err := pump.Forget(ctx, a); err != nil {
 			t.Fatal(err)
 		}

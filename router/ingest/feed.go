@@ -72,6 +72,7 @@ type followed struct {
 	settings *kvevents.Settings // nil: no events, or not known yet
 	section  SectionKey
 	start    Start
+	capacity int64 // tokens of a rank's cache; 0: not known
 	problems []kvevents.Problem
 	subs     []*subscription
 	epochs   map[int32]*atomic.Uint64
@@ -283,7 +284,24 @@ func (f *Feed) learned(l looked, now time.Time) error {
 	}
 	e.problems = append(problems, e.engine.Problems...)
 	e.start = l.facts.Start
+	if err := f.resize(e, l.facts.Info.CapacityTokens); err != nil {
+		return err
+	}
 	return f.settle(e, settings, f.sectionOf(e.engine, l.facts.Info, settings))
+}
+
+// resize tells of another capacity than the engine's ranks were registered with.
+func (f *Feed) resize(e *followed, tokens int64) error {
+	if e.capacity == tokens {
+		return nil
+	}
+	e.capacity = tokens
+	for _, s := range e.subs {
+		if err := f.opt.Pump.Resize(f.ctx, s.rank, tokens); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 func (f *Feed) sectionOf(e Engine, info kvevents.ServerInfo, s *kvevents.Settings) SectionKey {
@@ -378,6 +396,7 @@ func (f *Feed) subscribe(e *followed, dp int32, old map[index.Rank]bool) (*subsc
 	r := Registration{
 		Rank: s.rank, Identity: e.engine.Identity, URL: e.engine.URL, Worker: e.engine.Name, Section: e.section,
 		Start: e.start, Replays: e.settings.ReplayPort != 0, Link: s,
+		CapacityTokens: e.capacity,
 	}
 	register := f.opt.Pump.Register
 	if old[s.rank] {

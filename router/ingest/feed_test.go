@@ -33,6 +33,39 @@ func TestEveryListedEngineIsFollowed(t *testing.T) {
 	})
 }
 
+func TestARankIsAsLargeAsItsEngineSaysNow(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		w := newWorld(t, nil)
+		d := newEngineDouble(t, w.net, "a")
+		w.doubles["a"] = d
+		d.facts.Info.CapacityTokens = 4096
+		d.boot("p1")
+		w.show(d.engine)
+		w.settle()
+		rank := w.pump.View().Rank(index.Rank{Worker: "a"})
+		if got := rank.CapacityTokens(); got != 4096 {
+			t.Errorf("%d tokens, want what the engine says", got)
+		}
+		d.say(wireChain(root, 1, 2))
+		w.want("a", 2, 1, 2)
+
+		before := w.pump.View()
+		d.mu.Lock()
+		d.facts.Info.CapacityTokens = 64
+		d.mu.Unlock()
+		d.die() // it restarts in place with less memory, and is asked anew
+		d.boot("p2")
+		w.settle()
+		if got := w.pump.View().Rank(rank.Rank).CapacityTokens(); got != 64 {
+			t.Errorf("%d tokens after the restart, want what the engine says now", got)
+		}
+		if w.pump.View() == before {
+			t.Error("the view is the same: nobody looks again")
+		}
+		w.stop()
+	})
+}
+
 // A replica that boots beside an engine that has said much already hears it all, if the engine repeats.
 func TestALateReplicaHearsItAllFromAnEngineThatRepeats(t *testing.T) {
 	bubble(t, func(t *testing.T) {

@@ -81,6 +81,8 @@ type Registration struct {
 	Start Start
 	// Replays says that the engine repeats batches.
 	Replays bool
+	// CapacityTokens is what the rank's cache holds in device memory; 0 when the engine does not say.
+	CapacityTokens int64
 	Link    Link
 }
 

@@ -82,6 +82,10 @@ type (
 		reg  Registration
 		done chan error
 	}
+	resizeRank struct {
+		rank   index.Rank
+		tokens int64
+	}
 )
 
 // New checks the options and gives a pump. Nothing runs before Run.
@@ -146,6 +150,24 @@ func (p *Pump) Forget(ctx context.Context, r index.Rank) error {
 	}
 	<-done
 	return nil
+}
+
+// Resize says that a rank's cache holds another number of tokens than at its registration. Of a rank that is not known it
+// says nothing.
+func (p *Pump) Resize(ctx context.Context, r index.Rank, tokens int64) error {
+	return p.tell(ctx, resizeRank{r, tokens})
+}
+
+func (m resizeRank) run(p *Pump) {
+	if r := p.ranks[m.rank]; r != nil {
+		p.resize(r, m.tokens)
+	}
+}
+
+func (p *Pump) resize(r *pumped, tokens int64) {
+	if r.public.capacity.Swap(tokens) != tokens {
+		p.publish()
+	}
 }
 
 func (p *Pump) tell(ctx context.Context, c control) error {
@@ -414,6 +436,7 @@ func (p *Pump) register(reg Registration) error {
 	known := p.ranks[reg.Rank]
 	if known != nil && known.Section == reg.Section {
 		known.Registration = reg
+		p.resize(known, reg.CapacityTokens)
 		p.step(known, registered{reg.Start, reg.Replays})
 		return nil
 	}
@@ -428,6 +451,7 @@ func (p *Pump) register(reg Registration) error {
 		Registration: reg, state: newRankState(cmp.Or(reg.Identity, reg.Rank.Worker)), ledger: newLedger(section, reg.Rank),
 		public: &Rank{Rank: reg.Rank, Worker: reg.Worker, Engine: reg.engine(), Section: section},
 	}
+	r.public.capacity.Store(reg.CapacityTokens)
 	p.ranks[reg.Rank] = r
 	p.step(r, registered{reg.Start, reg.Replays})
 	p.flush()
@@ -478,6 +502,7 @@ func (m relocateRank) run(p *Pump) {
 		return
 	}
 	r.Registration = m.reg
+	p.resize(r, m.reg.CapacityTokens)
 	p.step(r, relocated{})
 	p.step(r, registered{m.reg.Start, m.reg.Replays})
 	m.done <- nil

@@ -64,12 +64,19 @@ type Rank struct {
 	Engine  snapshot.Worker // as siblings know it
 	Section *Section
 	status  atomic.Pointer[Status]
+
+	capacity atomic.Int64
 }
+
+// CapacityTokens is what the rank's cache holds in device memory; 0 when the engine does not say. A change makes another
+// View.
+func (r *Rank) CapacityTokens() int { return int(r.capacity.Load()) }
 
 // Status gives what the rank's last applied batch left. It never blocks and never is nil.
 func (r *Rank) Status() *Status { return r.status.Load() }
 
-// View is the ranks and indexes there are. It is immutable and replaced when a rank is registered or forgotten.
+// View is the ranks and indexes there are. It is immutable and replaced when a rank is registered or forgotten,
+// or of another capacity.
 type View struct {
 	ranks    map[index.Rank]*Rank
 	list     []*Rank

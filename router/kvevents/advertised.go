@@ -29,6 +29,8 @@ type ServerInfo struct {
 	Events *Advertised
 	// Speculative is the name of the engine's speculative decoding, which decides about bigrams.
 	Speculative string
+	// CapacityTokens is what the cache of one rank holds in device memory; 0 if the engine does not say.
+	CapacityTokens int64
 }
 
 // DecodeServerInfo reads a /server_info document. An error is about its KV events, and the rest of the document may be
@@ -37,11 +39,12 @@ func DecodeServerInfo(body []byte) (ServerInfo, error) {
 	var doc struct {
 		Events      json.RawMessage `json:"kv_events"`
 		Speculative json.RawMessage `json:"speculative_algorithm"`
+		Capacity    json.RawMessage `json:"max_total_num_tokens"`
 	}
 	if err := json.Unmarshal(body, &doc); err != nil {
 		return ServerInfo{}, fmt.Errorf("read kv_events of /server_info: %w", err)
 	}
-	var info ServerInfo
+	info := ServerInfo{CapacityTokens: capacity(doc.Capacity)}
 	if err := optional(doc.Speculative, &info.Speculative); err != nil {
 		return ServerInfo{}, fmt.Errorf("read speculative_algorithm of /server_info: %w", err)
 	}
@@ -53,6 +56,15 @@ func DecodeServerInfo(body []byte) (ServerInfo, error) {
 		info.Events = a
 	}
 	return info, nil
+}
+
+// capacity reads a number of tokens. What makes no sense counts as not said: it only bounds what is believed.
+func capacity(raw json.RawMessage) int64 {
+	var tokens int64
+	if json.Unmarshal(raw, &tokens) != nil || tokens < 0 || tokens > maxCapacityTokens {
+		return 0
+	}
+	return tokens
 }
 
 func optional(raw json.RawMessage, into any) error {

@@ -60,4 +60,6 @@ const (
 	maxDPSize    = 256
 	maxTopic     = 256
 	maxHostBytes = 253 // a DNS name
+	// maxCapacityTokens is far beyond any cache, and far from overflow.
+	maxCapacityTokens = 1 << 40
 )

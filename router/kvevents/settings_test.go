@@ -127,6 +127,18 @@ func TestServerInfoThatMakesNoSenseIsAnError(t *testing.T) {
 	}
 }
 
+func TestTheCapacityOfAnEngineIsWhatItSaysIfThatMakesSense(t *testing.T) {
+	for doc, want := range map[string]int64{
+		`{"max_total_num_tokens": 4096000}`: 4_096_000, `{}`: 0, `{"max_total_num_tokens": null}`: 0, `{"max_total_num_tokens": -1}`: 0,
+		`{"max_total_num_tokens": 1e30}`: 0, `{"max_total_num_tokens": 2199023255552}`: 0, `{"max_total_num_tokens": "many"}`: 0,
+		`{"max_total_num_tokens": 64, "kv_events": {"publisher": "null"}}`: 64,
+	} {
+		if got := info(t, doc).CapacityTokens; got != want {
+			t.Errorf("%s: got %d, want %d", doc, got, want)
+		}
+	}
+}
+
 func TestAnnotationsOverrideTheFleet(t *testing.T) {
 	c, problems := Configured{Port: 1, BlockSize: 16}.WithAnnotations("w", map[string]string{
 		AnnotationPrefix + "port": " 6000 ", AnnotationPrefix + "topic": "", AnnotationPrefix + "dp-size": "x", AnnotationPrefix + "replay-port": "-2", "other": "9",
