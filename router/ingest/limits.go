@@ -27,6 +27,23 @@ const (
 	tickEvery = time.Second
 )
 
+// Bootstrap and repair.
+const (
+	// repairFor is how long a gap is sought to be filled, in all (B4).
+	repairFor = 15 * time.Second
+	// keepFor is how long copies are kept for one attempt to heal: the cap of one fetch (B14).
+	keepFor = 2 * time.Minute
+	// maxUnknown is how often nobody may know whether a seam is whole before it is taken as it is (4.11).
+	maxUnknown = 3
+	// auditsApart tells two audits from one that asks several siblings; they are 60 s apart, jittered.
+	auditsApart = 10 * time.Second
+	// blindAfter is the age of a gap that audits had the time to find.
+	blindAfter = 2 * time.Minute
+	// auditRepairs and auditWindow bound the repairs audits begin, of all ranks together (B7).
+	auditRepairs = 2
+	auditWindow  = time.Minute
+)
+
 // Limits of replays (B4): the engine answers from the thread that publishes.
 const (
 	maxReplays      = 8

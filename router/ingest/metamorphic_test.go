@@ -110,7 +110,7 @@ type harness struct {
 }
 
 func newHarness(t *testing.T, scheme index.Scheme, engine *process) *harness {
-	h := &harness{t: t, s: newRankState("uid"), l: newLedger(newTestSection(scheme, 4), index.Rank{Worker: "w"}),
+	h := &harness{t: t, s: newRankState("uid", nil), l: newLedger(newTestSection(scheme, 4), index.Rank{Worker: "w"}),
 		now: time.Unix(1000, 0), engine: engine}
 	h.tell(registered{start: Start{Known: true, ID: engine.name}, replays: true})
 	return h

@@ -83,7 +83,7 @@ type Registration struct {
 	Replays bool
 	// CapacityTokens is what the rank's cache holds in device memory; 0 when the engine does not say.
 	CapacityTokens int64
-	Link    Link
+	Link           Link
 }
 
 // engine is the worker as siblings know it.

@@ -224,3 +224,13 @@ const (
 	// SuspectWeaker: it differs from one whose proof is stronger: it is repaired from a sibling.
 	SuspectWeaker
 )
+
+var suspicionNames = [...]string{"alone", "minority", "weaker"}
+
+// String names the suspicion.
+func (w Suspicion) String() string {
+	if int(w) >= len(suspicionNames) {
+		return "unknown"
+	}
+	return suspicionNames[w]
+}

@@ -45,6 +45,8 @@ type Pump struct {
 	ctx      context.Context
 	dirty    []*pumped
 	arrival  arrived
+	epochs   uint64      // obligations numbered so far
+	audits   []time.Time // when audits had ranks repaired lately
 	blocks   []int // scratch of divide
 }
 
@@ -334,7 +336,9 @@ func (p *Pump) perform(now time.Time, r *pumped, e effect) {
 	switch e := e.(type) {
 	case apply:
 		r.ledger.apply(now, e.batch)
-		e.batch.Release()
+		if !e.keep {
+			e.batch.Release()
+		}
 	case discard:
 		e.batch.Release()
 	case clearAll:
@@ -448,7 +452,7 @@ func (p *Pump) register(reg Registration) error {
 		p.forget(known)
 	}
 	r := &pumped{
-		Registration: reg, state: newRankState(cmp.Or(reg.Identity, reg.Rank.Worker)), ledger: newLedger(section, reg.Rank),
+		Registration: reg, state: newRankState(cmp.Or(reg.Identity, reg.Rank.Worker), p.mint()), ledger: newLedger(section, reg.Rank),
 		public: &Rank{Rank: reg.Rank, Worker: reg.Worker, Engine: reg.engine(), Section: section},
 	}
 	r.public.capacity.Store(reg.CapacityTokens)
@@ -457,6 +461,17 @@ func (p *Pump) register(reg Registration) error {
 	p.flush()
 	p.publish()
 	return nil
+}
+
+// mint gives what numbers the obligations of all ranks, nil if there are none.
+func (p *Pump) mint() func() uint64 {
+	if !p.opt.Bootstrap {
+		return nil
+	}
+	return func() uint64 {
+		p.epochs++
+		return p.epochs
+	}
 }
 
 func (p *Pump) section(k SectionKey) (*Section, error) {

@@ -41,6 +41,9 @@ func (s *rankState) originAnswer(r *kvevents.ReplayResult) {
 	case n == 0 && r.Ending == kvevents.Complete && len(s.held.list) == 0:
 		s.closeQuestion()
 		s.question.empty = true // the engine has said nothing yet
+		if s.boots {
+			s.become(Cold, "the engine has said nothing yet")
+		}
 		return
 	case n > 0 && (r.Batches[0].Seq != cursor.OriginSeq || !r.Dense):
 		s.giveUpOrigin("the replay does not reach back to the first batch")
@@ -91,6 +94,10 @@ func (s *rankState) acceptOrigin(r *kvevents.ReplayResult) {
 
 // giveUpOrigin ends the asking of a pending rank: its stream begins with what is held, or with the next batch.
 func (s *rankState) giveUpOrigin(why string) {
+	if s.boots && s.state == Pending {
+		s.fail(s.verdict, why)
+		return
+	}
 	s.closeQuestion()
 	held := s.held.take()
 	s.do(noted{"the stream's origin is out of reach", why})
@@ -125,6 +132,7 @@ func (s *rankState) continuityAnswer(r *kvevents.ReplayResult) {
 	case !s.cursor.Repeats(r.Batches[0].Batch):
 		s.restartHeld(HowReplay)
 	default:
+		s.proveSplice(true)
 		s.takeMissed(r)
 		s.resume(repeated)
 	}
@@ -132,11 +140,13 @@ func (s *rankState) continuityAnswer(r *kvevents.ReplayResult) {
 
 // takeMissed applies what a replay repeats after the cursor's batch, as far as it is dense.
 func (s *rankState) takeMissed(r *kvevents.ReplayResult) {
-	first := r.Batches[0].Batch
-	s.discard(first)
-	rest := r.Batches[1:]
-	for len(rest) > 0 && rest[0].Seq == s.cursor.Seq+1 {
-		s.take(rest[0].Batch)
+	rest := r.Batches
+	for len(rest) > 0 && rest[0].Seq <= s.cursor.Seq+1 {
+		if rest[0].Seq <= s.cursor.Seq {
+			s.discard(rest[0].Batch)
+		} else {
+			s.take(rest[0].Batch)
+		}
 		rest = rest[1:]
 	}
 	r.Batches = rest // released by the caller
@@ -167,7 +177,7 @@ func (s *rankState) askForStart() {
 func (s *rankState) startBound() {
 	mine, now := s.cursor.Incarnation.Start, s.start.bound
 	switch {
-	case s.state == Following:
+	case s.state == Following || s.state == Repairing:
 		s.cursor.Incarnation.Start = now
 	case s.state != Proving:
 	case !mine.Named() || !now.Named():

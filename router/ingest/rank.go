@@ -18,12 +18,16 @@ const (
 	Following
 	// Proving: the connection was lost or renewed, and whether the stream goes on is being asked.
 	Proving
+	// Repairing: batches are missing; what came since is held while they are sought.
+	Repairing
+	// Cold: nothing of the stream is known and nobody is looked for any more; the next batch is the first.
+	Cold
 	// Forgotten: over.
 	Forgotten
 	stateEnd
 )
 
-var stateNames = [stateEnd]string{"unknown", "pending", "following", "proving", "forgotten"}
+var stateNames = [stateEnd]string{"unknown", "pending", "following", "proving", "repairing", "cold", "forgotten"}
 
 // String names the state as metrics do.
 func (s State) String() string {
@@ -86,6 +90,25 @@ type rankState struct {
 	pardoned bool
 	deadline time.Time // of the question; zero without
 
+	// What follows is for ranks whose siblings can be asked (Options.Bootstrap); see hold.go, graft.go, repair.go.
+	boots    bool
+	mint     func() uint64 // gives numbers of obligations
+	owed     Owed          // Kind 0: nothing
+	verdict  Outcome       // what an origin out of reach comes to
+	outcome  Outcome
+	heard    bool // a batch came since the rank is pending
+	retried  bool // a splice that left a hole was tried again
+	awaiting *Awaiting
+	healed   bool        // the graft that is awaited took the place of nothing that was being booted
+	kept     heldBatches // copies of what was applied since Owed.Since
+	keeping  bool
+	keepTill time.Time
+	repair   repairing
+	seeded   string
+	walkedTo int64
+	audit    audit
+	tight    bool // memory was short when the last batch came
+
 	tally Tally
 	now   time.Time
 	out   []effect
@@ -97,7 +120,9 @@ type question struct {
 	open bool
 	// origin: from 0, for a pending rank. Otherwise from the cursor, for a proving one.
 	origin bool
-	tries  int
+	// tail: from the cursor of a rank that follows; a sibling has heard more (H9).
+	tail  bool
+	tries int
 	// continued: the start has proved continuity already; the answer is awaited for what was missed meanwhile (H9).
 	continued bool
 	// empty: the engine has answered that it said nothing so far.
@@ -150,6 +175,11 @@ type Tally struct {
 	Overflows  uint64
 	Origins    uint64              // streams known from their first batch
 	Restarts   [restartHows]uint64 // by how
+	BlindTails uint64              // gaps nobody saw for longer than audits take, because the engine had fallen silent
+	Tails      uint64              // gaps without a batch, found by audit
+	Repairs    [repairHows]uint64  // gaps that ended, by how
+	Heals      uint64              // states replaced by a better one
+	Outcomes   [outcomes]uint64
 }
 
 // message is what a rank steps on: a closed set.
@@ -193,8 +223,11 @@ type (
 type effect interface{ effect() }
 
 type (
-	// apply a batch to the index and release it.
-	apply struct{ batch *kvevents.Batch }
+	// apply a batch to the index and release it, unless it is kept.
+	apply struct {
+		batch *kvevents.Batch
+		keep  bool
+	}
 	// discard releases a batch.
 	discard struct{ batch *kvevents.Batch }
 	// clear what the rank holds.
@@ -239,9 +272,10 @@ func (drop) effect()       {}
 func (moved) effect()      {}
 func (noted) effect()      {}
 
-// newRankState gives a rank of a worker whose identity across replicas is id.
-func newRankState(id string) *rankState {
-	return &rankState{worker: id}
+// newRankState gives a rank of a worker whose identity across replicas is id. mint numbers obligations and may be nil if
+// there are none to be: siblings cannot be asked.
+func newRankState(id string, mint func() uint64) *rankState {
+	return &rankState{worker: id, boots: mint != nil, mint: mint}
 }
 
 // step takes one message. The effects are valid until the next step.
@@ -252,6 +286,7 @@ func (s *rankState) step(now time.Time, m message) []effect {
 		s.refuse(m)
 	} else {
 		m.tell(s)
+		s.settleOwed()
 	}
 	s.check()
 	return s.out

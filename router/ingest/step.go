@@ -33,6 +33,8 @@ func (m opened) tell(s *rankState) {
 	s.askForStart()
 	switch s.state {
 	case Pending:
+		s.stand()
+	case Cold:
 		s.askOrigin()
 	case Proving:
 		s.askContinuity()
@@ -51,6 +53,7 @@ func (m arrived) tell(s *rankState) {
 		s.discard(m.batch)
 		return
 	}
+	s.tight, s.heard = m.tight, true
 	s.batch(m.batch, m.tight)
 }
 
@@ -68,10 +71,14 @@ func (m replayed) tell(s *rankState) {
 	}
 	q.open = false
 	switch s.state {
-	case Pending:
+	case Pending, Cold:
 		s.originAnswer(m.result)
 	case Proving:
 		s.continuityAnswer(m.result)
+	case Repairing:
+		s.repairAnswer(m.result)
+	case Following:
+		s.tailAnswer(m.result)
 	}
 	s.discardReplay(m.result)
 }
@@ -109,20 +116,27 @@ func (tick) tell(s *rankState) {
 	if at := s.start.askAt; !at.IsZero() && !s.now.Before(at) && s.epoch != 0 {
 		s.askForStart()
 	}
+	s.expire()
 	if s.deadline.IsZero() || s.now.Before(s.deadline) {
 		return
 	}
 	switch s.state {
-	case Pending:
+	case Pending, Cold:
 		s.giveUpOrigin(howTimeout.String())
 	case Proving:
 		s.endProof(howTimeout)
+	case Repairing:
+		s.seekSection(howTimeout.String())
+	case Following:
+		s.tailUnanswered(howTimeout.String())
 	}
 }
 
 func (forget) tell(s *rankState) {
 	s.closeQuestion()
 	s.dropHeld()
+	s.unowe()
+	s.awaiting = nil
 	s.epoch = 0
 	s.become(Forgotten, "forgotten")
 	s.do(drop{})
@@ -131,8 +145,10 @@ func (forget) tell(s *rankState) {
 // batch takes a live batch of the present connection.
 func (s *rankState) batch(b *kvevents.Batch, tight bool) {
 	switch s.state {
-	case Pending:
+	case Pending, Cold:
 		s.pend(b, tight)
+	case Repairing:
+		s.holdInGap(b, tight)
 	case Following:
 		s.follow(b)
 	case Proving:
@@ -173,10 +189,11 @@ func (s *rankState) pend(b *kvevents.Batch, tight bool) {
 		s.closeQuestion()
 		s.askOrigin() // by now there is something to repeat
 		s.held.add(b)
-	case len(s.held.list) == 0 && (b.Seq == cursor.OriginSeq || !q.open):
+	case len(s.held.list) == 0 && (b.Seq == cursor.OriginSeq || !s.holds()):
 		s.begin(b)
 	case tight || s.held.full(b):
 		s.tally.Overflows++
+		s.verdict = OutcomeOverflow
 		s.giveUpOrigin(howOverflow.String())
 		s.batch(b, false)
 	default:
@@ -194,6 +211,7 @@ func (s *rankState) begin(b *kvevents.Batch) {
 		s.tally.Origins++
 		why = "the stream's origin"
 	}
+	s.begun(b)
 	s.become(Following, why)
 	s.take(b)
 }
@@ -207,6 +225,9 @@ func (s *rankState) follow(b *kvevents.Batch) {
 	switch at {
 	case cursor.PlaceDuplicate:
 		s.tally.Duplicates++
+		if b.Seq == s.cursor.Seq {
+			s.proveSplice(true)
+		}
 		s.discard(b)
 	case cursor.PlaceRestart:
 		s.restart(HowRegress, b)
@@ -214,23 +235,52 @@ func (s *rankState) follow(b *kvevents.Batch) {
 		s.discard(b)
 		s.hangUp(howStale)
 		s.pardoned = true
+	case cursor.PlaceGap:
+		s.gap(b)
 	default:
+		s.proveSplice(false)
 		s.overGap(b)
 		s.take(b)
 	}
 }
 
+// gap takes a batch beyond the next one.
+func (s *rankState) gap(b *kvevents.Batch) {
+	if s.boots {
+		s.openRepair(b)
+		return
+	}
+	s.overGap(b)
+	s.take(b)
+}
+
 // overGap books the hole before b, if there is one: it is applied over, and the rank is not trusted until it says
 // everything anew (peer-bootstrap B4 (3)).
 func (s *rankState) overGap(b *kvevents.Batch) {
-	if missing := b.Seq - s.cursor.Seq - 1; missing > 0 {
-		s.tally.Gaps++
-		s.tally.Missing += uint64(missing)
-		if s.cursor.Proof != Untrusted {
-			s.do(noted{"batches are missing: the rank is not trusted", "gap"})
-		}
-		s.prove(Untrusted)
+	if s.bookGap(b) {
+		s.distrustGap()
 	}
+}
+
+// bookGap counts the hole before b, and tells whether there is one.
+func (s *rankState) bookGap(b *kvevents.Batch) bool {
+	missing := b.Seq - s.cursor.Seq - 1
+	if missing <= 0 {
+		return false
+	}
+	s.tally.Gaps++
+	s.tally.Missing += uint64(missing)
+	if s.cursor.Time != 0 && b.Time.Sub(s.cursor.Time) > blindAfter {
+		s.tally.BlindTails++
+	}
+	return true
+}
+
+func (s *rankState) distrustGap() {
+	if s.cursor.Proof != Untrusted {
+		s.do(noted{"batches are missing: the rank is not trusted", "gap"})
+	}
+	s.prove(Untrusted)
 }
 
 // take applies a batch and moves the cursor. A clear makes whole what was partial or not trusted; a batch that was not
@@ -238,23 +288,38 @@ func (s *rankState) overGap(b *kvevents.Batch) {
 func (s *rankState) take(b *kvevents.Batch) {
 	s.tally.Batches++
 	s.pardoned = false
-	s.cursor = s.cursor.At(b)
-	whole, damaged := clears(b), b.Untrusted()
-	if damaged {
+	if b.Untrusted() {
 		s.tally.Damaged++
 		if s.cursor.Proof != Untrusted {
 			s.do(noted{"a batch was not understood: the rank is not trusted", "damaged"})
 		}
+	}
+	after := applied(s.cursor, b)
+	if b.Untrusted() {
 		s.prove(Untrusted)
 	}
-	s.do(apply{b})
-	if !whole {
-		return
+	s.apply(b)
+	s.prove(after.Proof)
+	s.cursor = after
+	if clears(b) {
+		s.audit = audit{}
 	}
-	s.cursor.Partial = false
-	if s.cursor.Proof != Origin && !damaged {
-		s.prove(Proven)
+}
+
+// applied gives the cursor behind a batch.
+func applied(c Cursor, b *kvevents.Batch) Cursor {
+	c = c.At(b)
+	whole, damaged := clears(b), b.Untrusted()
+	if damaged {
+		c.Proof = Untrusted
 	}
+	if whole {
+		c.Partial = false
+		if c.Proof != Origin && !damaged {
+			c.Proof = Proven
+		}
+	}
+	return c
 }
 
 // clears tells whether a batch says that the rank holds nothing but what the batch says afterwards.
@@ -269,13 +334,7 @@ func clears(b *kvevents.Batch) bool {
 
 // wait takes a batch while continuity is being asked. A restart shows itself all the same.
 func (s *rankState) wait(b *kvevents.Batch, tight bool) {
-	at := s.cursor.Place(b)
-	if n := len(s.held.list); n > 0 && at != cursor.PlaceDuplicate && at != cursor.PlaceRestart {
-		if tail := (Cursor{}).At(s.held.list[n-1]).Place(b); tail == cursor.PlaceDuplicate || tail == cursor.PlaceRestart {
-			at = tail
-		}
-	}
-	switch {
+	switch at := s.placeHeld(b); {
 	case at == cursor.PlaceDuplicate:
 		s.tally.Duplicates++
 		s.discard(b)
@@ -293,6 +352,17 @@ func (s *rankState) wait(b *kvevents.Batch, tight bool) {
 		s.held.add(b)
 		s.nothingMissed()
 	}
+}
+
+// placeHeld gives where a batch lies to the cursor and to the last batch that is held.
+func (s *rankState) placeHeld(b *kvevents.Batch) cursor.Place {
+	at := s.cursor.Place(b)
+	if n := len(s.held.list); n > 0 && at != cursor.PlaceDuplicate && at != cursor.PlaceRestart {
+		if tail := (Cursor{}).At(s.held.list[n-1]).Place(b); tail == cursor.PlaceDuplicate || tail == cursor.PlaceRestart {
+			return tail
+		}
+	}
+	return at
 }
 
 // nothingMissed ends a proof that only waited for what might have been missed, when the next batch shows that nothing was.
@@ -320,6 +390,7 @@ func (s *rankState) endProof(how How) {
 	}
 	s.tally.Doubts++
 	s.prove(Untrusted)
+	s.giveUpSplice()
 	s.resume("goes on, not trusted: " + how.String())
 }
 
@@ -341,7 +412,7 @@ func (s *rankState) restartWith(how How, keep []*kvevents.Batch) {
 		s.askForStart()
 	}
 	// A publisher that says it ends still answers with what it said before.
-	if how != HowEndSeq && (len(keep) == 0 || keep[0].Seq != cursor.OriginSeq) {
+	if !s.boots && how != HowEndSeq && (len(keep) == 0 || keep[0].Seq != cursor.OriginSeq) {
 		s.askOrigin()
 	}
 	s.again(keep)
@@ -356,6 +427,7 @@ func (s *rankState) endLife(how How) {
 		s.prove(ProofUnknown)
 		s.do(clearAll{})
 	}
+	s.endBoot()
 	s.cursor, s.pardoned = Cursor{}, false
 	s.become(Pending, "restart by "+how.String())
 }
@@ -364,9 +436,14 @@ func (s *rankState) endLife(how How) {
 func (s *rankState) lose(why string) {
 	s.closeQuestion()
 	s.dropHeld()
+	s.unowe()
 	s.epoch = 0
 	s.start.bound, s.start.askAt = Start{}, time.Time{}
-	if s.state == Following {
+	switch s.state {
+	case Following:
+		s.become(Proving, why)
+	case Repairing:
+		s.awaiting, s.repair.splice = s.repair.splice, nil
 		s.become(Proving, why)
 	}
 }
@@ -390,9 +467,12 @@ func (s *rankState) check() {
 	if !invariant.Enabled {
 		return
 	}
-	invariant.Check(s.state == Proving || s.state == Pending || len(s.held.list) == 0, "%v holds %d batches", s.state, len(s.held.list))
-	invariant.Check(len(s.held.list) <= maxHeldBatches, "%d batches held", len(s.held.list))
-	invariant.Check(s.epoch != 0 || (len(s.held.list) == 0 && !s.question.open), "held or asking without a connection")
-	invariant.Check(!s.question.open || s.state == Pending || s.state == Proving, "%v asks for a replay", s.state)
+	asks, holds := s.question.open, len(s.held.list)
+	invariant.Check(holds == 0 || s.state == Proving || s.state == Repairing || s.state == Pending || s.state == Cold && asks,
+		"%v holds %d batches", s.state, holds)
+	invariant.Check(holds <= maxHeldBatches && len(s.kept.list) <= maxHeldBatches, "%d batches held, %d kept", holds, len(s.kept.list))
+	invariant.Check(s.epoch != 0 || (holds == 0 && !asks), "held or asking without a connection")
+	invariant.Check(!asks || s.state != Following || s.question.tail, "%v asks for a replay", s.state)
 	invariant.Check(s.state != Following || s.cursor.Proof != ProofUnknown, "following without a proof")
+	s.checkOwed()
 }

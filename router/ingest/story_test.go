@@ -61,7 +61,7 @@ type story struct {
 }
 
 func newStory(t *testing.T) *story {
-	return &story{t: t, s: newRankState("uid"), now: time.Unix(1000, 0), in: map[*kvevents.Batch]string{}}
+	return &story{t: t, s: newRankState("uid", nil), now: time.Unix(1000, 0), in: map[*kvevents.Batch]string{}}
 }
 
 func tellStory(t *testing.T, text string) string {
