@@ -59,7 +59,8 @@ func newExchange(h *Handler, w *answer, r *http.Request, rt *route, c call, arri
 //     maxClosed times as one of these, then as 3, since it may have been the request that killed the engine. Only a
 //     closed connection may meet the same engine again.
 //  3. An engine that went away before its first byte, a 502 or 504: until maxAttempts engines were asked.
-//  4. 429 or 503: the same, once, after a jitter; without another engine it passes with its Retry-After.
+//  4. 429 or 503: the same, once, after a jitter; without another engine it passes with its Retry-After. For a while other
+//     requests ask other engines first.
 //  5. All inside the retry budget. Timeouts are never tried again: the next engine would start from nothing.
 func (x *exchange) run() {
 	defer x.cancel(context.Canceled)
@@ -78,6 +79,7 @@ func (x *exchange) run() {
 	defer func() { t.lease.Done(workers.Cancelled); t.stop() }()
 	for {
 		t.send()
+		x.h.pressure.heard(t.rank, t.resp)
 		reason := t.retryReason()
 		if reason == retryClosed {
 			closed++
@@ -153,7 +155,7 @@ func (x *exchange) choose() (*attempt, *Error) {
 		})
 	}
 	for len(candidates) > 0 {
-		decision, ok := x.h.policy.Decide(x.request, candidates)
+		decision, ok := x.h.policy.Decide(x.request, x.h.pressure.spare(candidates))
 		if !ok {
 			break
 		}

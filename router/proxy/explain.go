@@ -62,7 +62,7 @@ func (x *exchange) explain() {
 		return
 	}
 	x.keys.quiet = true
-	table := explanation{Table: x.h.policy.Explain(x.request, ranks)}
+	table := explanation{Table: x.h.policy.Explain(x.request, x.h.pressure.spare(ranks))}
 	if x.keys.miss != missNone {
 		table.KeyMiss = x.keys.miss.String()
 	}

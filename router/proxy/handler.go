@@ -20,6 +20,7 @@ type Handler struct {
 	keys     *keyMaker
 	metrics  *metrics
 	budget   *retryBudget
+	pressure *pressure
 	admitted atomic.Int64
 }
 
@@ -37,7 +38,7 @@ func New(o Options) (*Handler, error) {
 	}
 	return &Handler{
 		opts: o, policy: policy.Deciding(o.Policy), keys: newKeyMaker(o.Keys, o.Workers, m), metrics: m,
-		budget: newRetryBudget(time.Now),
+		budget: newRetryBudget(time.Now), pressure: newPressure(time.Now),
 	}, nil
 }
 
