@@ -52,6 +52,10 @@ var unkeyedMembers = map[string]missReason{
 	"truncate_prompt_tokens":    missOptions,
 	"session_params":            missOptions, // the prompt is appended to a session's
 	"extra_key":                 missOptions, // a salt of another name
+	"data_parallel_rank":        missOptions, // SGLang: the client chooses the rank, whatever the router's header says
+	"routed_dp_rank":            missOptions, // the same
+	"kv_transfer_params":        missOptions, // vLLM: blocks come from another engine
+	"bootstrap_room":            missOptions, // SGLang: the same
 }
 
 // asks tells whether a member's value switches something on: engines take null, false, -1 and nothing for absent.
