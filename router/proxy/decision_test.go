@@ -133,6 +133,7 @@ func TestOnlyACompleteAnswerThatSaysWhatWasCachedIsObserved(t *testing.T) {
 		"silence of generate":   {answers(200, `{"meta_info":{"prompt_tokens":3}}`), nil},
 		"no usage":              {answers(200, `{}`), nil},
 		"negative":              {answers(200, strings.Replace(`{`+usage+`}`, ":2}", ":-2}", 1)), nil},
+		"more than there is":    {answers(200, strings.Replace(`{`+usage+`}`, ":2}", ":4}", 1)), nil},
 		"an error":              {answers(400, `{`+usage+`}`), nil},
 		"an error in a stream":  {stream(`{"error":{"code":500}}`), nil},
 		"another prompt":        {answers(200, strings.Replace(`{`+usage+`}`, `"prompt_tokens":3`, `"prompt_tokens":2`, 1)), nil},

@@ -154,9 +154,9 @@ func (r *relay) end(clientErr error) {
 }
 
 // observe tells the policy what a complete answer reports of the engine's cache. An engine that counts another prompt than
-// the one whose keys were looked up (it was truncated, say) has not contradicted anybody.
+// the one whose keys were looked up (it was truncated, say), or more of it cached than there is, tells nothing.
 func (t *attempt) observe(u Usage) {
-	if u.CachedKnown && u.Prompt == t.x.request.PromptTokens {
+	if u.CachedKnown && u.Prompt == t.x.request.PromptTokens && u.Cached <= u.Prompt {
 		t.x.h.policy.Observe(t.decision, u.Cached)
 	}
 }

@@ -118,6 +118,8 @@ func TestUsageIsReadFromEveryKindOfAnswer(t *testing.T) {
 	}{
 		{`{"choices":[],"usage":{"prompt_tokens":5,"completion_tokens":2}}`, Usage{Known: true, Prompt: 5, Completion: 2}},
 		{`{"text":"x","meta_info":{"prompt_tokens":5,"completion_tokens":2,"cached_tokens":4}}`, Usage{Known: true, CachedKnown: true, Prompt: 5, Completion: 2, Cached: 4}},
+		{`{"usage":{"prompt_tokens":5,"completion_tokens":2000000000}}`, Usage{}}, // sums of such would overflow
+		{`{"usage":{"prompt_tokens":5,"prompt_tokens_details":{"cached_tokens":9223372036854775807}}}`, Usage{}},
 		{`{"usage":null}`, Usage{}}, {`{"usage":7}`, Usage{}}, {`{"usage":{"prompt_tokens":-5}}`, Usage{}},
 		{`{"choices":[{"usage":{"prompt_tokens":5}}]}`, Usage{}}, {`not json`, Usage{}}, {``, Usage{}},
 	} {

@@ -12,6 +12,9 @@ type Usage struct {
 	Prompt, Completion, Cached int
 }
 
+// maxUsageTokens bounds what is believed of one answer, far beyond any context: sums of what engines say must not overflow.
+const maxUsageTokens = 1 << 30
+
 // openAIUsage is the usage object of the OpenAI answers of vLLM and SGLang.
 type openAIUsage struct {
 	PromptTokens     int `json:"prompt_tokens"`
@@ -93,7 +96,7 @@ func isServerFault(object []byte) bool {
 	return err == nil && code >= 500
 }
 
-// usage decodes the last usage object seen. Negative counts are taken for unknown.
+// usage decodes the last usage object seen. Counts that cannot be are taken for unknown.
 func (a *answerReader) usage() Usage {
 	if len(a.last) == 0 {
 		return Usage{}
@@ -119,8 +122,10 @@ func (a *answerReader) usage() Usage {
 	if cached != nil {
 		u.CachedKnown, u.Cached = true, *cached
 	}
-	if u.Prompt < 0 || u.Completion < 0 || u.Cached < 0 {
-		return Usage{}
+	for _, n := range []int{u.Prompt, u.Completion, u.Cached} {
+		if n < 0 || n > maxUsageTokens {
+			return Usage{}
+		}
 	}
 	return u
 }
