@@ -1,0 +1,119 @@
+package chat
+
+import (
+	"bytes"
+	"encoding/json"
+	"testing"
+
+	"github.com/routerfleet/routerfleet/router/tokens/jinja"
+)
+
+// plain turns decoded values into those of encoding/json, the dumb twin.
+func plain(v any) any {
+	switch v := v.(type) {
+	case int64:
+		return float64(v)
+	case jinja.Big:
+		var f float64
+		_ = json.Unmarshal([]byte(v), &f) // It is a number by then.
+		return f
+	case *jinja.List:
+		list := make([]any, len(v.Items))
+		for i, item := range v.Items {
+			list[i] = plain(item)
+		}
+		return list
+	case *jinja.Dict:
+		object := map[string]any{}
+		for i := range v.Len() {
+			key, value := v.At(i)
+			object[key] = plain(value)
+		}
+		return object
+	}
+	return v
+}
+
+// unsigned makes zeros positive: Python's integers have no other.
+func unsigned(v any) any {
+	switch v := v.(type) {
+	case float64:
+		return v + 0 // -0 + 0 is 0
+	case []any:
+		for i := range v {
+			v[i] = unsigned(v[i])
+		}
+	case map[string]any:
+		for k := range v {
+			v[k] = unsigned(v[k])
+		}
+	}
+	return v
+}
+
+func FuzzDecode(f *testing.F) {
+	for _, text := range []string{`{"a":[1,-2.5e3,true,null,"x\u00e9\ud83d\ude00\n"],"a":{}}`, `"\ud800"`, `[0,-0,1E5,123456789012345678901234567890]`, `{"b":1,"a":2,"b":3}`, ` [ ] `} {
+		f.Add([]byte(text))
+	}
+	f.Fuzz(func(t *testing.T, data []byte) {
+		v, err := decode(data)
+		var twin any
+		twinErr := json.Unmarshal(data, &twin)
+		if err != nil {
+			return // It may refuse more: halves of characters, text that is no UTF-8, nesting.
+		}
+		if twinErr != nil {
+			t.Fatalf("%q was decoded, and is no JSON: %v", data, twinErr)
+		}
+		ours, err := json.Marshal(unsigned(plain(v)))
+		if err != nil {
+			t.Fatal(err)
+		}
+		theirs, err := json.Marshal(unsigned(twin))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if !bytes.Equal(ours, theirs) {
+			t.Fatalf("%q: %s, want %s", data, ours, theirs)
+		}
+	})
+}
+
+// Whatever a client sends, there is a text or an error.
+func FuzzRender(f *testing.F) {
+	for _, body := range conversations(f) {
+		f.Add([]byte(body))
+	}
+	templates := []*Template{must(f, dump), must(f, byParts)}
+	f.Fuzz(func(t *testing.T, body []byte) {
+		for _, template := range templates {
+			for _, d := range []Dialect{VLLM, SGLang} {
+				text, err := template.Render([]byte("pre"), body, Options{Dialect: d, MaxBytes: 1 << 20})
+				if err != nil && string(text.Text) != "pre" {
+					t.Errorf("%q: an error and the text %q", body, text.Text)
+				}
+			}
+		}
+	})
+}
+
+func TestMembersKeepTheirOrderAndNumbersTheirKind(t *testing.T) {
+	got := rendered(t, "{{ messages[0]|tojson }}{{ kw|tojson }}", `{"messages":[{"role":"user","content":"x"}],"chat_template_kwargs":{"kw":{"z":1,"a":1.0,"m":1e3,"b":-0,"big":123456789012345678901,"z":2,"nest":{"y":null,"x":[]}}}}`, VLLM)
+	if want := `{"role": "user", "content": "x"}{"z": 2, "a": 1.0, "m": 1000.0, "b": 0, "big": 123456789012345678901, "nest": {"y": null, "x": []}}`; got != want {
+		t.Errorf("\n  got %s\n want %s", got, want)
+	}
+}
+
+func BenchmarkRender(b *testing.B) {
+	template := must(b, `{%- for message in messages %}{{- '<|im_start|>' + message.role + '\n' }}{%- if message.content %}{{- message.content }}{%- endif %}{%- if message.tool_calls %}{%- for call in message.tool_calls %}{{- call.function.name ~ (call.function.arguments|tojson) }}{%- endfor %}{%- endif %}{{- '<|im_end|>\n' }}{%- endfor %}{%- if add_generation_prompt %}{{- '<|im_start|>assistant\n' }}{%- endif %}`)
+	bodies := conversations(b)
+	b.ReportAllocs()
+	for b.Loop() {
+		for _, body := range bodies {
+			if _, err := template.Render(nil, body, Options{}); err != nil {
+				b.Fatal(err)
+			}
+		}
+	}
+	b.ReportMetric(float64(len(bodies)*b.N)/b.Elapsed().Seconds(), "chats/s")
+}
