@@ -11,12 +11,17 @@ import (
 type groups struct {
 	full, windows, others []int32
 	plain                 bool // blocks came without a group: one kind of attention
+	// inherited says that the blocks came from a sibling that did not say of which groups they are. Until the engine names
+	// one with full attention, or only others so many times, blocks of windows are not added and every removal counts: the
+	// rank is said to hold less than it may, not more.
+	inherited bool
+	doubted   int
 }
 
 // learn takes the groups a batch names, before its events are applied, and tells whether blocks of windows were indexed
 // that must not be any more, because the model has full attention too.
 func (g *groups) learn(b *kvevents.Batch) (regrouped bool) {
-	onWindows := !g.hasFull() && len(g.windows) > 0
+	onWindows := !g.inherited && !g.hasFull() && len(g.windows) > 0
 	for _, e := range b.Events {
 		if s, ok := e.(*kvevents.Stored); ok {
 			g.note(s)
@@ -31,6 +36,9 @@ func (g *groups) note(s *kvevents.Stored) {
 		return
 	}
 	list := &g.others
+	if g.doubted++; g.doubted >= maxGroups {
+		g.inherited = false
+	}
 	switch s.GroupKind {
 	case kvevents.GroupFull, kvevents.GroupUnspecified:
 		list = &g.full
@@ -42,6 +50,9 @@ func (g *groups) note(s *kvevents.Stored) {
 	}
 }
 
+// frees tells whether a removal in a group takes blocks out of the index.
+func (g *groups) frees(group int32) bool { return g.inherited && !g.hasFull() || g.indexed(group) }
+
 func (g *groups) hasFull() bool { return g.plain || len(g.full) > 0 }
 
 // indexed tells whether a group's blocks are in the index. One that no stored block has named has none there.
@@ -50,7 +61,7 @@ func (g *groups) indexed(group int32) bool {
 	case group == kvevents.NoGroup, slices.Contains(g.full, group):
 		return true
 	default:
-		return !g.hasFull() && slices.Contains(g.windows, group)
+		return !g.inherited && !g.hasFull() && slices.Contains(g.windows, group)
 	}
 }
 

@@ -57,6 +57,16 @@ func (s *rankState) ailing() bool {
 	return false
 }
 
+// discounted tells whether the rank's blocks count only as far as they are contiguous.
+func (s *rankState) discounted() bool {
+	return s.cursor.Proof == Untrusted || s.state == Repairing || s.audit.suspect
+}
+
+// exportable tells whether siblings may have the rank's blocks, and whether its cursor is a testimony (H14).
+func (s *rankState) exportable() bool {
+	return s.state == Following && s.awaiting == nil && s.start.bound.Known && s.cursor.Proof != Untrusted && s.cursor.Proof != ProofUnknown
+}
+
 // stand goes on with a pending rank on a new connection.
 func (s *rankState) stand() {
 	if !s.boots {

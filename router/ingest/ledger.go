@@ -20,7 +20,14 @@ type ledger struct {
 	suspect suspicion
 	// wanting says that the rank's blocks are not all known, although its stream is: some found no room.
 	wanting bool
-	counts  Counts
+	// shadow: being restored; its holder is masked.
+	shadow bool
+	// smearEnd is the seq below which a sibling's section may hold what events after its cursor did; smeared says that the
+	// present batch is one of those. Then no copy of a block is counted that has one: a count that is too low ends a block
+	// early, one that is too high would keep it for ever.
+	smearEnd int64
+	smeared  bool
+	counts   Counts
 	// Since the ledger began; the holder has those of the present life.
 	contradictions uint64
 }
@@ -119,6 +126,9 @@ func (l *ledger) close() {
 // open has the index know the rank.
 func (l *ledger) open() bool {
 	if l.holder == nil {
+		if l.shadow {
+			return false
+		}
 		h, err := l.section.Index.Rank(l.rank)
 		if err != nil {
 			return false
@@ -130,6 +140,7 @@ func (l *ledger) open() bool {
 
 // apply books a batch's events in order.
 func (l *ledger) apply(now time.Time, b *kvevents.Batch) {
+	l.smeared = b.Seq < l.smearEnd
 	if !l.open() {
 		l.counts.Dropped[DropNoRoom]++
 		l.wanting = true
@@ -211,7 +222,7 @@ func (l *ledger) storeHashes(e *kvevents.Stored, t index.Tier) {
 func (l *ledger) storeCopies(e *kvevents.Stored, t index.Tier) {
 	keys := l.keysOf(e.Hashes)
 	for _, k := range keys {
-		if l.section.Index.Held(l.holder, k)&t != 0 && len(l.extra) < maxMapped {
+		if !l.smeared && l.section.Index.Held(l.holder, k)&t != 0 && len(l.extra) < maxMapped {
 			l.extra[copyOf{k, t}]++
 		}
 	}
@@ -264,7 +275,7 @@ func (l *ledger) store(p index.Parent, keys []index.Key, t index.Tier) {
 func (l *ledger) removed(e *kvevents.Removed) {
 	t := e.Medium.RemoveTier()
 	switch {
-	case !l.groups.indexed(e.Group):
+	case !l.groups.frees(e.Group):
 		// Another group's copy of blocks that are in ours.
 	case l.section.Key.Scheme == index.SchemeTokens:
 		l.removeTokens(e, t)

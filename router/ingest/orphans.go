@@ -10,6 +10,8 @@ type orphans struct {
 	byParent       map[uint64]*orphan // the first of the orphans that wait for a parent
 	oldest, newest *orphan
 	Dropped        uint64
+	ages           uint64  // given out so far
+	resume         *orphan // where the last slice of rows ended
 }
 
 // orphan is a block in two lists: those that wait for its parent, and all by age.
@@ -17,6 +19,7 @@ type orphan struct {
 	hash, parent  uint64
 	chunk         index.Chunk
 	copies        copies
+	age           uint64
 	prev, next    *orphan // siblings
 	older, junior *orphan
 }
@@ -34,7 +37,8 @@ func (o *orphans) add(hash, parent uint64, chunk index.Chunk, t index.Tier) {
 		o.drop(o.oldest)
 		o.Dropped++
 	}
-	n := &orphan{hash: hash, parent: parent, chunk: chunk, copies: copies(0).more(t), next: o.byParent[parent], older: o.newest}
+	o.ages++
+	n := &orphan{hash: hash, parent: parent, chunk: chunk, copies: copies(0).more(t), age: o.ages, next: o.byParent[parent], older: o.newest}
 	if n.next != nil {
 		n.next.prev = n
 	}

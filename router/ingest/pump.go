@@ -47,7 +47,7 @@ type Pump struct {
 	arrival  arrived
 	epochs   uint64      // obligations numbered so far
 	audits   []time.Time // when audits had ranks repaired lately
-	blocks   []int // scratch of divide
+	blocks   []int       // scratch of divide
 }
 
 // pumped is a rank with all that is the pump's of it.
@@ -58,6 +58,7 @@ type pumped struct {
 	public *Rank
 	doubt  doubt
 	dirty  bool
+	owed   *Owed // as published
 	// evicted is how many of its blocks the cap had taken at the last tick.
 	evicted uint64
 }
@@ -481,7 +482,7 @@ func (p *Pump) section(k SectionKey) (*Section, error) {
 	if len(p.sections) == maxSections {
 		return nil, fmt.Errorf("ingest: there are %d indexes already, none for %s: split the fleet by model", maxSections, k)
 	}
-	s := &Section{Key: k, Seed: p.opt.Seed, random: p.opt.Rand, limit: p.opt.MaxBlocks,
+	s := &Section{Key: k, Seed: p.opt.Seed, seedID: seedID(p.opt.Seed), random: p.opt.Rand, limit: p.opt.MaxBlocks,
 		Index: index.New(index.Options{MaxBlocks: p.opt.MaxBlocks, Rand: p.opt.Rand})}
 	s.account()
 	p.sections[k] = s

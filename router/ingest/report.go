@@ -23,7 +23,7 @@ func (f *Feed) Problems() []kvevents.Problem {
 				"%d blocks are not of %d tokens, which is what its settings say: correct block-size", n, r.Section.Key.BlockSize)})
 		}
 		switch {
-		case s.Trust.Untrusted:
+		case s.Cursor.Proof == Untrusted:
 			out = append(out, kvevents.Problem{Code: CodeUntrusted, Worker: r.Worker, Message: fmt.Sprintf(
 				"rank %d at seq %d: batches are missing or were not understood; it counts for less until its engine clears its cache or restarts", r.Rank.DP, s.Cursor.Seq)})
 		case s.Trust.Suspect:

@@ -31,6 +31,7 @@ type Section struct {
 	// Seed is that of the tokens scheme: readers chain their keys from Root with it.
 	Seed index.Seed
 
+	seedID  uint64
 	ledgers int  // ranks registered in it
 	busy    bool // Work has more to do
 	limit   int  // blocks it may hold now; 0 means no bound

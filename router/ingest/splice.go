@@ -1,7 +1,9 @@
 package ingest
 
 import (
+	"cmp"
 	"math"
+	"slices"
 
 	"github.com/routerfleet/routerfleet/router/kvevents"
 	"github.com/routerfleet/routerfleet/router/snapshot"
@@ -95,12 +97,12 @@ func (s *rankState) reach(seq int64) int64 {
 
 // beyond gives the kept batch that follows a seq, nil if there is none.
 func (s *rankState) beyond(seq int64) *kvevents.Batch {
-	for _, b := range s.log() {
-		if b.Seq == seq+1 {
-			return b
-		}
+	log := s.log() // ascending
+	at, ok := slices.BinarySearchFunc(log, seq+1, func(b *kvevents.Batch, seq int64) int { return cmp.Compare(b.Seq, seq) })
+	if !ok {
+		return nil
 	}
-	return nil
+	return log[at]
 }
 
 // graftedAt gives the cursor a rank has with a section, before anything that is kept is applied to it.

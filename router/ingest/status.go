@@ -35,9 +35,16 @@ type Status struct {
 	WalkedTo int64
 	// Exportable says that the rank may be taught to siblings and may testify (H14).
 	Exportable bool
+	// Bound says that the engine's start, or that it has none, is known under the present connection (H2). Without it the
+	// rank is grafted nothing and is no partner of an audit.
+	Bound bool
+	// Audited says that an audit found the rank to differ; it is part of Trust.Suspect.
+	Audited bool
 
 	Held      int // batches that wait for an answer
 	HeldBytes int64
+	Kept      int // copies of applied batches, for a graft
+	KeptBytes int64
 	Mapped    int // engine hashes with a key (scheme tokens)
 	Orphans   int // blocks whose parent is not known (scheme tokens)
 
@@ -49,7 +56,7 @@ type Status struct {
 
 // Trust is how far a policy may believe a rank's depth.
 type Trust struct {
-	// Untrusted: batches are missing, or may be.
+	// Untrusted: batches are missing, or may be. While they are sought too (Repairing).
 	Untrusted bool
 	// Suspect: what the rank says contradicts itself or others.
 	Suspect bool
@@ -94,7 +101,7 @@ func (v *View) Sections() []*Section { return v.sections }
 
 // Totals counts ranks, as /internal/bootstrap reports them.
 type Totals struct {
-	Ranks, Connected, Pending, Proving, Origin, Untrusted, Suspect, Partial int
+	Ranks, Connected, Pending, Proving, Cold, Origin, Unwitnessed, Untrusted, Suspect, Partial int
 }
 
 // Totals counts the ranks now.
@@ -111,6 +118,8 @@ func (v *View) Totals() Totals {
 		count(&t.Connected, s.Connected)
 		count(&t.Pending, s.State == Pending)
 		count(&t.Proving, s.State == Proving)
+		count(&t.Cold, s.State == Cold)
+		count(&t.Unwitnessed, s.Cursor.Proof == Unwitnessed)
 		count(&t.Origin, s.Cursor.Proof == Origin)
 		count(&t.Untrusted, s.Trust.Untrusted)
 		count(&t.Suspect, s.Trust.Suspect)

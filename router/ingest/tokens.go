@@ -42,11 +42,11 @@ func (l *ledger) storeTokens(e *kvevents.Stored, t index.Tier) {
 			l.merge(name, key)
 			keys = append(keys, key)
 		} else if key, keyed = l.keys.key(name); keyed { // after orphans a block that has its place
-			l.keys.add(name, key, t)
+			l.count(name, key, t)
 			l.section.Index.Raise(l.holder, []index.Key{key}, t)
 			parent = index.After(key)
 		} else {
-			l.orphans.add(name, before, e.Chunks[i], t)
+			l.orphan(name, before, e.Chunks[i], t)
 		}
 		before = name
 	}
@@ -64,12 +64,30 @@ func (l *ledger) name(name uint64, key index.Key, t index.Tier) bool {
 			return false
 		}
 	}
-	if !l.keys.add(name, key, t) {
+	if !l.count(name, key, t) {
 		l.dropped(DropMismatch, 1)
 		l.holder.Contradictions++
 		return false
 	}
 	return true
+}
+
+// count books a copy, unless it may be counted already, and tells whether the name stands for this key.
+func (l *ledger) count(name uint64, key index.Key, t index.Tier) (same bool) {
+	if l.smeared {
+		if k, c, ok := l.keys.has(name); ok && c.tiers()&t != 0 {
+			return k == key
+		}
+	}
+	return l.keys.add(name, key, t)
+}
+
+// orphan books a copy of a block whose parent is not known, unless it may be counted already.
+func (l *ledger) orphan(name, parent uint64, chunk index.Chunk, t index.Tier) {
+	if o := l.orphans.byHash[name]; l.smeared && o != nil && o.copies.tiers()&t != 0 {
+		return
+	}
+	l.orphans.add(name, parent, chunk, t)
 }
 
 // raiseTokens books copies of blocks that come without what a key is made of: they are known by name or not at all.
@@ -78,7 +96,7 @@ func (l *ledger) raiseTokens(e *kvevents.Stored, t index.Tier) {
 	for _, h := range e.Hashes {
 		name := nameOf(h, e.Form)
 		if key, ok := l.keys.key(name); ok {
-			l.keys.add(name, key, t)
+			l.count(name, key, t)
 			keys = append(keys, key)
 		} else if !l.orphans.raise(name, t) {
 			l.dropped(DropUnkeyable, 1)
@@ -98,6 +116,11 @@ func (l *ledger) adoptAll(e *kvevents.Stored) {
 	for _, h := range e.Hashes {
 		next = append(next, nameOf(h, e.Form))
 	}
+	l.adopt(next)
+}
+
+// adopt gives keys to the orphans that wait for these blocks, and to those that wait for them.
+func (l *ledger) adopt(next []uint64) {
 	for len(next) > 0 {
 		name := next[len(next)-1]
 		next = next[:len(next)-1]
@@ -119,7 +142,7 @@ func (l *ledger) merge(name uint64, key index.Key) {
 		l.orphans.drop(o)
 		for field := range copyFields {
 			for range o.copies.of(field) {
-				l.keys.add(name, key, index.Tier(1)<<field)
+				l.count(name, key, index.Tier(1)<<field)
 			}
 		}
 	}
