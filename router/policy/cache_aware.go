@@ -295,10 +295,16 @@ func (s *scores) decision(candidates []*workers.Rank) Decision {
 	if seat.catalog == none || len(s.keys[seat.catalog]) == 0 {
 		return d
 	}
-	d.keys, d.depth, d.hash, d.truth, d.life = s.keys[seat.catalog], int(row.depth), seat.hash, seat.truth, row.life
+	d.depth, d.hash, d.truth, d.life = int(row.depth), seat.hash, seat.truth, row.life
 	d.blockSize = s.roster.catalogs[seat.catalog].Space.BlockSize
+	d.keys = whole(s.keys[seat.catalog], s.prompt, d.blockSize)
 	d.promised = reusable(row.depth, s.prompt, d.blockSize)
 	return d
+}
+
+// whole leaves out the key of a last block that the prompt does not fill: no engine keeps that.
+func whole(keys []index.Key, prompt int64, blockSize int) []index.Key {
+	return keys[:min(int64(len(keys)), prompt/int64(blockSize))]
 }
 
 // reusable cuts a depth to what an engine can reuse of a prompt: it always computes at least the last token.

@@ -324,6 +324,26 @@ func TestPredictionsOfTwoLivesAreNotJoined(t *testing.T) {
 	}
 }
 
+func TestABlockThatThePromptDoesNotFillIsNotPredicted(t *testing.T) {
+	r := newRig(t, 1)
+	keys := chain(1, 5)
+	q := request(keys)
+	q.PromptTokens = 4*blockSize + 7 // the fifth key is of 7 tokens
+	r.policy.Sent(r.decide(q))
+	if row := r.rowOf(q, 0); row.PredictedBlocks != 4 || row.CreditTokens != 4*blockSize {
+		t.Errorf("credited is %+v, want the 4 blocks an engine keeps", row)
+	}
+	if n := r.policy.predictions.records(); n != 4 {
+		t.Errorf("%d records for 4 whole blocks", n)
+	}
+	short := request(chain(2, 1))
+	short.PromptTokens = 3
+	r.policy.Sent(r.decide(short))
+	if n := r.policy.predictions.records(); n != 4 {
+		t.Errorf("%d records after a prompt shorter than a block", n)
+	}
+}
+
 func TestPredictedCreditContinuesWhatTheIndexHolds(t *testing.T) {
 	r := newRig(t, 4)
 	keys := chain(1, 40)

@@ -46,11 +46,11 @@ type Decision struct {
 
 	promised  int32 // blocks its index holds, without predicted credit and discounts
 	blockSize int
-	depth     int // the same, not cut to what an engine can reuse
-	keys      []index.Key
-	hash      uint64 // the rank's identity
-	truth     *truth // nil when there is nothing to compare with
-	life      uint64 // of what the rank held at the decision
+	depth     int         // the same, not cut to what an engine can reuse
+	keys      []index.Key // of the prompt's whole blocks
+	hash      uint64      // the rank's identity
+	truth     *truth      // nil when there is nothing to compare with
+	life      uint64      // of what the rank held at the decision
 }
 
 // PromisedTokens is how many tokens of the prompt the chosen rank's index holds: what Observe compares.
