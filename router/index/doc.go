@@ -9,8 +9,12 @@
 // # Data
 //
 // A key identifies its whole prefix, so a node needs no child pointers. Nodes lie in 1,024 segments, each an open
-// addressing array without pointers that grows and shrinks alone (at most some 10,000 nodes are copied at a time). A
-// slot is three words: key, parent key, and meta (carrier set id, child count, state, root flag, version).
+// addressing array without pointers that grows and shrinks alone (at most some 10,000 nodes are copied at a time), in
+// pages of one size that are used again. A slot is three words: key, parent key, and meta (carrier set id, child count,
+// state, root flag, version). A parent that is not here, or is gone, has a ghost: a slot that only counts its children.
+//
+// What it costs are waits for memory. So the writer finds the blocks of an event together, and a query loads ahead what
+// it will probe: waits that overlap are one. See docs/performance.md.
 //
 // A carrier set (rank -> tiers) is immutable and interned: nodes with equal carriers share one id, so "did anything
 // change between two levels" is a comparison of two integers. Sets are counted and reclaimed.
@@ -24,15 +28,20 @@
 // A reader pins the current epoch, loads the RankView, then probes slots and loads sets. Everything it loads is either
 // one atomic word or immutable:
 //
-//  1. A slot may be freed and taken by another key while it is read. Whoever changes a slot's owner changes the version
-//     in its meta word first and last; a reader takes a meta word only if it saw the same version before and after it
-//     compared the key (segment.find). 4,096 owners must come and go between two loads of one probe to deceive it.
+//  1. A slot may be freed and taken by another key while it is read. When a block leaves a slot, the version in its meta
+//     word changes and the state is no longer live, with one store and before anything else there changes; the next
+//     block is live last. A reader takes a meta word only if it is live and was live with the same version before the
+//     key was compared (segment.find): between the two nobody else owned the slot. 4,096 owners must come and go
+//     between two loads of one probe to deceive it.
 //  2. A set id may be freed and given to another set. It is not, while a reader that was pinned when it was freed is
 //     still pinned (epochs.quiet): a set id read from a slot means the same set until the reader leaves.
 //  3. A rank id likewise: it is reused only when it was swept from every set and the readers pinned at that time have
 //     left. Together with the RankView loaded after pinning, an id in a set means the rank the view names, or is masked.
-//  4. A segment may be replaced by a larger one. The old array is then never written again and stays complete as of
-//     that moment; the garbage collector keeps it as long as a reader holds it.
+//  4. A segment may be replaced by another one. The old pages are then not written again, but for the marks of readers
+//     (segment.mark), and stay complete as of that moment, until every reader that was pinned when the segment was
+//     replaced has left (pagePool.settle). One that pins later loads the new segment. Only then are they filled anew,
+//     with plain stores, before they are published as part of another segment: their readers' last loads and the
+//     writer's first store are ordered by the pin that was taken back in between.
 //  5. A key that is removed and stored again in another slot while a reader probes may be missed. That reads as absent,
 //     which it was in between.
 //

@@ -23,13 +23,13 @@ func (x *Index) evictOver(budget int) (looked int) {
 	}
 	for ; x.nodes > x.max && looked < budget; looked++ {
 		seg := x.segs[x.hand.segment].Load()
-		if x.hand.slot >= len(seg.slots) {
+		if x.hand.slot >= seg.n {
 			x.hand.segment, x.hand.slot = (x.hand.segment+1)%segments, 0
 			continue
 		}
 		at := x.hand.slot
 		x.hand.slot++
-		n := node{seg, at, meta(seg.slots[at].meta.Load())}
+		n := node{seg, at, seg.meta(at)}
 		// A chain goes from its end up, as far as it is cold: whoever lost its last child is looked at next.
 		for ok := true; ok && x.nodes > x.max && x.mayEvict(n); looked++ {
 			n, ok = x.evict(n)
@@ -43,17 +43,12 @@ func (x *Index) mayEvict(n node) bool {
 	if !n.m.live() || n.m.children() > 0 {
 		return false
 	}
-	w, bit := &n.seg.seen[n.at/64], uint64(1)<<(n.at%64)
-	if w.Load()&bit == 0 {
-		return true
-	}
-	w.And(^bit)
-	return false
+	return !n.seg.unmark(n.at)
 }
 
 // evict drops a node for all its carriers, who know less from now on, and gives its parent.
 func (x *Index) evict(n node) (parent node, ok bool) {
-	k, p := Key(n.seg.slots[n.at].key.Load()), n.seg.parentOf(n.at, n.m)
+	k, p := n.seg.key(n.at), n.seg.parentOf(n.at, n.m)
 	x.members = x.sets.at(n.m.set()).members(x.members[:0])
 	for _, c := range x.members {
 		if h := x.ranks.byID[c.rank]; h != nil {
@@ -63,7 +58,7 @@ func (x *Index) evict(n node) (parent node, ok bool) {
 	}
 	x.hand.evicted++
 	from := n.m.set()
-	x.drop(n, k)
+	x.drop(n, k, node{})
 	x.sets.move(from, 0)
 	if !p.Known {
 		return node{}, false

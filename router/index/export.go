@@ -1,5 +1,7 @@
 package index
 
+import "sync/atomic"
+
 // Carrier is who holds a block, outside the index.
 type Carrier struct {
 	Rank  Rank
@@ -36,7 +38,7 @@ func (e *Export) Next(emit func(Node)) (more bool) {
 	defer x.epochs.leave(pin)
 	view := x.view.Load()
 	seg := x.segs[e.segment].Load()
-	for at := range seg.slots {
+	for at := range seg.n {
 		n, set, ok := seg.read(at)
 		if !ok {
 			continue
@@ -59,14 +61,14 @@ func (e *Export) Next(emit func(Node)) (more bool) {
 
 // read gives a live slot's key, parent and set, all of one owner.
 func (s *segment) read(at int) (Node, setID, bool) {
-	sl := &s.slots[at]
+	sl := s.at(at)
 	for {
-		m := meta(sl.meta.Load())
+		m := s.meta(at)
 		if !m.live() {
 			return Node{}, 0, false
 		}
-		n := Node{Key: Key(sl.key.Load()), Parent: s.parentOf(at, m)}
-		again := meta(sl.meta.Load())
+		n := Node{Key: Key(atomic.LoadUint64(&sl.key)), Parent: s.parentOf(at, m)}
+		again := s.meta(at)
 		if again.live() && again.version() == m.version() {
 			return n, again.set(), true
 		}

@@ -5,6 +5,9 @@ import (
 	"sync/atomic"
 )
 
+// noSlots stands for every segment that holds nothing yet. It is never written.
+var noSlots = &segment{pages: []*page{{}}, n: 1}
+
 const (
 	segmentBits = 10
 	segments    = 1 << segmentBits
@@ -22,8 +25,9 @@ type Options struct {
 // method belongs to the writer, but Match, View and the atomic counters.
 type Index struct {
 	segs [segments]atomic.Pointer[segment]
-	used [segments]struct{ live, dead int32 }
+	used [segments]struct{ taken, dead int32 } // slots: live ones and ghosts, and dead ones
 	hash hasher
+	pool pagePool
 	view atomic.Pointer[RankView]
 
 	epochs *epochs
@@ -32,12 +36,10 @@ type Index struct {
 
 	nodes    int
 	max      int
-	unrooted int
+	unrooted int         // nodes whose parent is a ghost
 	rootless atomic.Bool // unrooted is above its share: queries walk
 
-	// waiting counts the nodes whose parent is not here, by that parent. crowded has the child counts that do not fit
-	// a slot.
-	waiting map[Key]int
+	// crowded has the child counts that do not fit a slot.
 	crowded map[Key]int
 
 	hand  clockHand
@@ -53,13 +55,13 @@ func New(o Options) *Index {
 	if random == nil {
 		random = rand.Uint64
 	}
-	x := &Index{hash: newHasher(random), max: o.MaxBlocks, epochs: &epochs{}, waiting: map[Key]int{}, crowded: map[Key]int{}}
+	x := &Index{hash: newHasher(random), max: o.MaxBlocks, epochs: &epochs{}, crowded: map[Key]int{}}
 	x.epochs.now.Store(1)
 	x.sets = newSetTable(x.epochs, &x.nodes)
 	x.ranks.byRank = map[Rank]*Holder{}
-	empty := newSegment(minSlots)
+	x.pool.epochs = x.epochs
 	for i := range x.segs {
-		x.segs[i].Store(empty) // shared until the first store; a shared segment is never written
+		x.segs[i].Store(noSlots)
 	}
 	x.publish()
 	return x
@@ -67,32 +69,6 @@ func New(o Options) *Index {
 
 // View gives the ranks as they are now. Any goroutine may call it.
 func (x *Index) View() *RankView { return x.view.Load() }
-
-// node is a place found or made by the writer. It is valid until the next insertion into its segment.
-type node struct {
-	seg *segment
-	at  int
-	m   meta
-}
-
-func (n node) store(m meta) { n.seg.slots[n.at].meta.Store(uint64(m)) }
-
-// locate finds a key for the writer.
-func (x *Index) locate(k Key) (node, bool) {
-	hash := x.hash.sum(k)
-	seg := x.segs[hash>>(64-segmentBits)].Load()
-	m, at, ok := seg.find(k, hash)
-	return node{seg, at, m}, ok
-}
-
-// holds tells whether n still is the place of key k, and reads its meta again.
-func (n *node) holds(x *Index, k Key) bool {
-	if n.seg == nil || x.segs[x.hash.sum(k)>>(64-segmentBits)].Load() != n.seg || n.seg.slots[n.at].key.Load() != uint64(k) {
-		return false
-	}
-	n.m = meta(n.seg.slots[n.at].meta.Load())
-	return n.m.live()
-}
 
 // Store adds a chain to what a rank holds: keys[0] follows p, each other key the one before it. A key that is known
 // with another parent ends the chain there: an honest chain gives a key one parent. It returns how many keys were
@@ -103,9 +79,15 @@ func (x *Index) Store(h *Holder, p Parent, keys []Key, t Tier) (taken int) {
 		return 0
 	}
 	h.Stores += uint64(len(keys))
+	if p.Known {
+		x.load(p.Key)
+	}
 	start := p
 	var last node
 	for i, k := range keys {
+		if i%ahead == 0 {
+			x.loadAll(keys[i:min(i+ahead, len(keys))])
+		}
 		if start == After(k) { // the chain bites its own tail
 			h.Contradictions++
 			break
@@ -128,12 +110,10 @@ func (x *Index) put(h *Holder, k Key, p Parent, t Tier, last node) (node, bool) 
 	if p.Known && p.Key == k {
 		return node{}, false
 	}
-	n, found := x.locate(k)
-	if !found {
+	n := x.seek(k)
+	if !n.m.live() {
 		to, before, after := x.sets.change(0, h.id, t, true)
-		n = x.insert(k, p, to)
-		x.sets.move(0, to)
-		x.adopt(p, last)
+		n = x.insert(n, k, p, to, last)
 		h.count(before, after, k)
 		return n, true
 	}
@@ -153,101 +133,6 @@ func (x *Index) put(h *Holder, k Key, p Parent, t Tier, last node) (node, bool) 
 	return n, true
 }
 
-// insert makes a node for a key that has none. Children that came before it are counted from now on.
-func (x *Index) insert(k Key, p Parent, set setID) node {
-	hash := x.hash.sum(k)
-	number := hash >> (64 - segmentBits)
-	seg := x.segs[number].Load()
-	use := &x.used[number]
-	if need := use.live + use.dead + 1; int(need)*loadDen > len(seg.slots)*loadNum || use.live+use.dead == 0 {
-		seg = x.rebuild(number, int(use.live)+1)
-	}
-	at, fresh := seg.place(hash)
-	if !fresh {
-		use.dead--
-	}
-	use.live++
-	children := 0
-	if c, ok := x.waiting[k]; ok {
-		children = c
-		delete(x.waiting, k)
-		x.unrooted -= c
-	}
-	if children >= manyChildren {
-		x.crowded[k] = children
-	}
-	seg.occupy(at, k, p, set, children)
-	x.nodes++
-	return node{seg, at, meta(seg.slots[at].meta.Load())}
-}
-
-// rebuild puts a segment's live slots into a new array with room for live of them: 1.5 times the slots while they are
-// in the way, fewer when most of them are dead or gone.
-func (x *Index) rebuild(number uint64, live int) *segment {
-	old := x.segs[number].Load()
-	n := len(old.slots)
-	switch {
-	case n == minSlots && live == 1:
-		n = staggered(n, number) // its first own array
-	case live*2 > n:
-		n += n / 2
-	case live*6 < n:
-		n = staggered(max(minSlots, live*2), number)
-	}
-	seg := old.rebuilt(n, x.hash)
-	x.used[number].dead = 0
-	x.segs[number].Store(seg)
-	return seg
-}
-
-// adopt books a new child of p.
-func (x *Index) adopt(p Parent, hint node) {
-	if !p.Known {
-		return
-	}
-	n, ok := hint, hint.holds(x, p.Key)
-	if !ok {
-		n, ok = x.locate(p.Key)
-	}
-	if !ok {
-		x.waiting[p.Key]++
-		x.unrooted++
-		return
-	}
-	x.setChildren(n, p.Key, x.children(n, p.Key)+1)
-}
-
-// orphan takes a child from p.
-func (x *Index) orphan(p Parent) {
-	if !p.Known {
-		return
-	}
-	if n, ok := x.locate(p.Key); ok {
-		x.setChildren(n, p.Key, x.children(n, p.Key)-1)
-		return
-	}
-	x.unrooted--
-	if x.waiting[p.Key]--; x.waiting[p.Key] == 0 {
-		delete(x.waiting, p.Key)
-	}
-}
-
-func (x *Index) children(n node, k Key) int {
-	if c := n.m.children(); c < manyChildren {
-		return c
-	}
-	return x.crowded[k]
-}
-
-func (x *Index) setChildren(n node, k Key, c int) {
-	if c >= manyChildren {
-		x.crowded[k] = c
-	} else if n.m.children() == manyChildren {
-		delete(x.crowded, k)
-	}
-	n.store(n.m.withChildren(c))
-}
-
 // judgeRoots tells readers whether holdings may be taken for prefixes.
 func (x *Index) judgeRoots() {
 	if now := x.unrooted*1000 > x.nodes*unrootedPerMille; now != x.rootless.Load() {
@@ -261,57 +146,49 @@ func (x *Index) Remove(h *Holder, keys []Key, t Tier) (taken int) {
 	if h.gone {
 		return 0
 	}
-	for _, k := range keys {
-		n, ok := x.locate(k)
-		if !ok {
-			continue
-		}
-		from := n.m.set()
-		to, before, after := x.sets.change(from, h.id, t&AllTiers, false)
-		if before == after {
-			continue
-		}
-		taken++
-		h.count(before, after, k)
-		x.setOf(n, k, to)
+	for from := 0; from < len(keys); from += ahead {
+		taken += x.removeSome(h, keys[from:min(from+ahead, len(keys))], t&AllTiers)
 	}
 	x.judgeRoots()
 	return taken
 }
 
-// setOf gives a node another carrier set, and drops it when nobody carries it.
-func (x *Index) setOf(n node, k Key, to setID) {
-	from := n.m.set()
-	if to != 0 {
-		if to != from {
-			n.store(n.m.withSet(to))
-			x.sets.move(from, to)
+// removeSome removes up to ahead blocks: it finds all of them before it changes any, and has the parents loaded
+// meanwhile. What it found may move when a segment is rebuilt on the way, never come anew.
+func (x *Index) removeSome(h *Holder, keys []Key, t Tier) (taken int) {
+	x.loadAll(keys)
+	var found [ahead]node
+	for i, k := range keys {
+		found[i] = x.seek(k)
+		if n := found[i]; n.m.live() {
+			if p := n.seg.parentOf(n.at, n.m); p.Known && (i+1 == len(keys) || keys[i+1] != p.Key) {
+				x.load(p.Key)
+			}
 		}
-		return
 	}
-	x.drop(n, k)
-	x.sets.move(from, 0)
-}
-
-// drop frees a node's slot. Its children, if any, wait for it.
-func (x *Index) drop(n node, k Key) {
-	p := n.seg.parentOf(n.at, n.m)
-	if c := x.children(n, k); c > 0 {
-		x.waiting[k] = c
-		delete(x.crowded, k)
-		x.unrooted += c
+	for i, k := range keys {
+		n := found[i]
+		if !n.m.live() {
+			continue
+		}
+		if !n.holds(x, k) {
+			if n = x.seek(k); !n.m.live() {
+				continue // named twice
+			}
+		}
+		to, before, after := x.sets.change(n.m.set(), h.id, t, false)
+		if before == after {
+			continue
+		}
+		taken++
+		h.count(before, after, k)
+		var parent node
+		if i+1 < len(keys) { // leaf before root, as engines evict
+			parent = found[i+1]
+		}
+		x.setOf(n, k, to, parent)
 	}
-	number := x.hash.sum(k) >> (64 - segmentBits)
-	use := &x.used[number]
-	use.live--
-	if !n.seg.vacate(n.at) {
-		use.dead++
-	}
-	x.nodes--
-	x.orphan(p)
-	if len(n.seg.slots) >= 2*minSlots && int(use.live)*8 < len(n.seg.slots) {
-		x.rebuild(number, int(use.live))
-	}
+	return taken
 }
 
 // Stats are figures of the index as the writer sees them.

@@ -172,7 +172,7 @@ func (r *Result) chargeRank(id int, t Tier, n run) {
 // lookup finds one key's set.
 func (x *Index) lookup(k Key) (setID, place) {
 	hash := x.hash.sum(k)
-	seg := x.segs[hash>>(64-segmentBits)].Load()
+	seg := x.segmentOf(hash)
 	m, at, ok := seg.find(k, hash)
 	if !ok {
 		return 0, place{}
@@ -183,7 +183,7 @@ func (x *Index) lookup(k Key) (setID, place) {
 // mark gives the deepest level found its second chance.
 func (p place) mark() {
 	if p.seg != nil {
-		p.seg.touch(p.at)
+		p.seg.mark(p.at)
 	}
 }
 

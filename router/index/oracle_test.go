@@ -259,13 +259,14 @@ func (x *Index) checkAll(t testing.TB) {
 	nodes, unrooted := 0, 0
 	refs, children := map[setID]uint32{}, map[Key]int{}
 	for i := range x.segs {
-		live, dead := 0, 0
+		taken, dead := 0, 0
 		seg := x.segs[i].Load()
-		for at := range seg.slots {
-			m := meta(seg.slots[at].meta.Load())
+		for at := range seg.n {
+			m := seg.meta(at)
 			switch {
 			case m.live():
-				live++
+				taken++
+				nodes++
 				refs[m.set()]++
 				if p := seg.parentOf(at, m); p.Known {
 					children[p.Key]++
@@ -273,30 +274,48 @@ func (x *Index) checkAll(t testing.TB) {
 						unrooted++
 					}
 				}
-			case !m.empty():
+			case m.ghost():
+				taken++
+			case m.dead():
 				dead++
+			case seg.key(at) != 0:
+				t.Fatalf("segment %d: the empty slot %d has key %x: a reader would go on behind it", i, at, seg.key(at))
 			}
 		}
-		nodes += live
-		if u := x.used[i]; int(u.live) != live || int(u.dead) != dead {
-			t.Fatalf("segment %d: live %d dead %d, counted %d %d", i, u.live, u.dead, live, dead)
+		if u := x.used[i]; int(u.taken) != taken || int(u.dead) != dead {
+			t.Fatalf("segment %d: taken %d dead %d, counted %d %d", i, u.taken, u.dead, taken, dead)
 		}
 	}
 	if nodes != x.nodes || unrooted != x.unrooted {
 		t.Fatalf("nodes %d unrooted %d, counted %d %d", x.nodes, x.unrooted, nodes, unrooted)
 	}
 	x.checkSets(t, refs)
-	for k, want := range children {
-		got := x.waiting[k]
-		if n, ok := x.locate(k); ok {
-			got = x.children(n, k)
-		}
-		if got != want {
-			t.Fatalf("children of %x: %d, counted %d", k, got, want)
+	x.checkChildren(t, children)
+	x.pool.check(t, x)
+}
+
+// checkChildren compares every count of children, those of ghosts included: a ghost without any should be gone.
+func (x *Index) checkChildren(t testing.TB, children map[Key]int) {
+	t.Helper()
+	for i := range x.segs {
+		seg := x.segs[i].Load()
+		for at := range seg.n {
+			m, k := seg.meta(at), seg.key(at)
+			if !m.live() && !m.ghost() {
+				continue
+			}
+			n := x.seek(k)
+			if n.seg != seg || n.at != at {
+				t.Fatalf("%x is in slot %d of segment %d and is found elsewhere", k, at, i)
+			}
+			if got := x.children(n, k); got != children[k] || got == 0 && m.ghost() {
+				t.Fatalf("children of %x: %d, counted %d (ghost: %v)", k, got, children[k], m.ghost())
+			}
+			delete(children, k)
 		}
 	}
-	if n := len(x.waiting); n > len(children) {
-		t.Fatalf("%d parents are waited for, %d have children", n, len(children))
+	if len(children) > 0 {
+		t.Fatalf("%d parents have no slot", len(children))
 	}
 }
 

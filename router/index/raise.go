@@ -28,7 +28,7 @@ func (x *Index) Raise(h *Holder, keys []Key, t Tier) (taken int) {
 			continue
 		}
 		h.count(before, after, k)
-		x.setOf(n, k, to)
+		x.setOf(n, k, to, node{})
 	}
 	return taken
 }

@@ -62,11 +62,9 @@ func (r *Restore) Add(k Key, p Parent, who []Holding) {
 	to := r.union(from, k, who)
 	switch {
 	case found:
-		r.x.setOf(n, k, to)
+		r.x.setOf(n, k, to, node{})
 	case to != 0:
-		r.x.insert(k, p, to)
-		r.x.sets.move(0, to)
-		r.x.adopt(p, node{})
+		r.x.insert(n, k, p, to, node{})
 	}
 }
 

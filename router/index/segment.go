@@ -5,20 +5,17 @@ import (
 	"sync/atomic"
 )
 
-// slot is one place of a segment. See meta for the third word.
-type slot struct {
-	key    atomic.Uint64
-	parent atomic.Uint64
-	meta   atomic.Uint64
-}
+// slot is one place of a segment. See meta for the third word. All words are read by readers: the writer stores to a
+// published slot atomically.
+type slot struct{ key, parent, meta uint64 }
 
 // meta is a slot's state in one word:
 //
 //	bits  0-31  carrier set id
 //	bits 32-47  child count, saturating
-//	bits 48-49  state: empty, dead, live
+//	bits 48-49  state: empty, dead, live, ghost
 //	bit  50     root: the block has no parent
-//	bits 51-62  version: changes with every owner of the slot
+//	bits 51-62  version: changes whenever a live block leaves the slot
 type meta uint64
 
 const (
@@ -27,10 +24,13 @@ const (
 	metaRoot     = meta(1) << 50
 	metaVersion  = 51
 
-	stateMask    = meta(3) << metaState
-	stateEmpty   = meta(0)
-	stateDead    = meta(1) << metaState
-	stateLive    = meta(2) << metaState
+	stateMask  = meta(3) << metaState
+	stateEmpty = meta(0)
+	stateDead  = meta(1) << metaState
+	stateLive  = meta(2) << metaState
+	// stateGhost is a block that nobody holds and others name as their parent: its slot counts them until it comes.
+	stateGhost = meta(3) << metaState
+
 	childrenMask = meta(0xffff) << metaChildren
 	versionMask  = meta(0xfff) << metaVersion
 
@@ -40,7 +40,9 @@ const (
 
 func (m meta) set() setID      { return setID(m) }
 func (m meta) live() bool      { return m&stateMask == stateLive }
+func (m meta) ghost() bool     { return m&stateMask == stateGhost }
 func (m meta) empty() bool     { return m&stateMask == stateEmpty }
+func (m meta) dead() bool      { return m&stateMask == stateDead }
 func (m meta) children() int   { return int(m & childrenMask >> metaChildren) }
 func (m meta) version() meta   { return m & versionMask }
 func (m meta) isRoot() bool    { return m&metaRoot != 0 }
@@ -51,52 +53,63 @@ func (m meta) withChildren(n int) meta {
 	return m&^childrenMask | meta(min(n, manyChildren))<<metaChildren
 }
 
-// segment is one array of slots. Linear probing; at least one slot in five is never live nor dead.
+// segment is one array of slots, in pages. Linear probing; at least one slot in five is empty.
 type segment struct {
-	slots []slot
-	// seen is one bit a slot, set by readers for the deepest level they found: the clock hand's second chance.
-	seen []atomic.Uint64
+	pages []*page
+	n     int // slots
 }
 
 const (
-	// minSlots is the smallest array. Segments begin with up to half as much again, each by its number: they fill at
-	// the same pace, and arrays of one size would all grow at the same moment, and the whole be at its emptiest then.
+	// minSlots is the smallest array.
 	minSlots = 16
-	// loadNum/loadDen is the share of slots in use (live or dead) from which a segment is rebuilt.
+	// loadNum/loadDen is the share of slots in use (live, ghost or dead) from which a segment is rebuilt.
 	loadNum, loadDen = 4, 5
 )
 
-func newSegment(n int) *segment {
-	return &segment{slots: make([]slot, n), seen: make([]atomic.Uint64, (n+63)/64)}
-}
+// at gives a slot by its number.
+func (s *segment) at(i int) *slot { return &s.pages[uint(i)>>pageBits].slots[uint(i)%pageSlots] }
 
-// staggered gives the slots a segment should have where n are wanted.
-func staggered(n int, number uint64) int { return n + n*int(number%8)/16 }
+// meta reads a slot's state.
+func (s *segment) meta(i int) meta { return meta(atomic.LoadUint64(&s.at(i).meta)) }
+
+// key reads a slot's key. Writer only: readers ask find or read.
+func (s *segment) key(i int) Key { return Key(atomic.LoadUint64(&s.at(i).key)) }
+
+// next gives the slot behind i.
+func (s *segment) next(i int) int {
+	if i++; i == s.n {
+		return 0
+	}
+	return i
+}
 
 // home gives the slot a hash starts at. The segment number used up the hash's top bits.
 func (s *segment) home(hash uint64) int {
-	at, _ := bits.Mul64(hash<<segmentBits, uint64(len(s.slots)))
+	at, _ := bits.Mul64(hash<<segmentBits, uint64(s.n))
 	return int(at)
 }
+
+// load has the processor fetch where a probe for hash begins: of several probes ahead of their use, the waits overlap.
+func (s *segment) load(hash uint64) { atomic.LoadUint64(&s.at(s.home(hash)).key) }
 
 // find gives the meta word and place of a live key. It is the readers' probe; point 1 of the package doc is this loop.
 func (s *segment) find(k Key, hash uint64) (m meta, at int, ok bool) {
 	at = s.home(hash)
-	for range s.slots {
-		sl := &s.slots[at]
-		for c := sl.key.Load(); ; {
+	for range s.n {
+		sl := s.at(at)
+		for c := atomic.LoadUint64(&sl.key); ; {
 			if c != uint64(k) && c != 0 {
-				break // some other key's, live or dead
+				break // some other key's, whatever its state
 			}
-			m = meta(sl.meta.Load())
+			m = meta(atomic.LoadUint64(&sl.meta))
 			if m.empty() {
 				return 0, 0, false
 			}
 			if c != uint64(k) || !m.live() {
 				break
 			}
-			c = sl.key.Load()
-			again := meta(sl.meta.Load())
+			c = atomic.LoadUint64(&sl.key)
+			again := meta(atomic.LoadUint64(&sl.meta))
 			if c == uint64(k) && again.live() && again.version() == m.version() {
 				return again, at, true
 			}
@@ -104,93 +117,134 @@ func (s *segment) find(k Key, hash uint64) (m meta, at int, ok bool) {
 				break
 			}
 		}
-		if at++; at == len(s.slots) {
-			at = 0
-		}
+		at = s.next(at)
 	}
 	return 0, 0, false
 }
 
-// place gives the slot for a key that is not in the segment: the first dead one, or the empty one that ends the probe.
-// Writer only.
-func (s *segment) place(hash uint64) (at int, fresh bool) {
-	at = s.home(hash)
-	for {
-		m := meta(s.slots[at].meta.Load())
-		if m.empty() {
-			return at, true
-		}
-		if !m.live() {
-			return at, false
-		}
-		if at++; at == len(s.slots) {
-			at = 0
+// seek gives the place of a key that is live or a ghost, else the place it would take: the first dead slot on its way,
+// or the empty one that ends it. Writer only.
+func (s *segment) seek(k Key, hash uint64) (at int, m meta) {
+	free, freeMeta := -1, meta(0)
+	for at = s.home(hash); ; at = s.next(at) {
+		sl := s.at(at)
+		m = meta(atomic.LoadUint64(&sl.meta))
+		switch m & stateMask {
+		case stateEmpty:
+			if free >= 0 {
+				return free, freeMeta
+			}
+			return at, m
+		case stateDead:
+			if free < 0 {
+				free, freeMeta = at, m
+			}
+		default:
+			if atomic.LoadUint64(&sl.key) == uint64(k) {
+				return at, m
+			}
 		}
 	}
 }
 
-// occupy gives a free slot to a key: version first, live last. Writer only.
-func (s *segment) occupy(at int, k Key, p Parent, set setID, children int) {
-	sl := &s.slots[at]
-	version := meta(sl.meta.Load()).nextOwner()
-	sl.meta.Store(uint64(stateDead | version))
-	sl.key.Store(uint64(k))
-	sl.parent.Store(uint64(p.Key))
-	m := (stateLive | version).withSet(set).withChildren(children)
+// occupy gives a slot to a key, live last. The slot is not live, and its version is none that a block had in it: it was
+// changed when the last one left. Writer only.
+func (s *segment) occupy(at int, k Key, p Parent, set setID, children int) meta {
+	sl := s.at(at)
+	m := (stateLive | meta(sl.meta).version()).withSet(set).withChildren(children)
 	if !p.Known {
 		m |= metaRoot
 	}
-	sl.meta.Store(uint64(m))
-	s.seen[at/64].And(^(uint64(1) << (at % 64)))
+	atomic.StoreUint64(&sl.key, uint64(k))
+	atomic.StoreUint64(&sl.parent, uint64(p.Key))
+	atomic.StoreUint64(&sl.meta, uint64(m))
+	s.unmark(at)
+	return m
 }
 
-// vacate frees a slot, and tells whether it is empty again: a chain of probes that ended behind it ends here as well.
-// Writer only.
-func (s *segment) vacate(at int) (empty bool) {
-	sl := &s.slots[at]
-	version := meta(sl.meta.Load()).nextOwner()
-	next := at + 1
-	if next == len(s.slots) {
-		next = 0
+// haunt gives a slot that is not live to the ghost of a key. Writer only.
+func (s *segment) haunt(at int, k Key, children int) {
+	sl := s.at(at)
+	atomic.StoreUint64(&sl.key, uint64(k))
+	atomic.StoreUint64(&sl.meta, uint64((stateGhost | meta(sl.meta).version()).withChildren(children)))
+}
+
+// vacate frees a slot and gives the number of dead ones there are more: those before an empty slot are empty too, as no
+// probe goes on behind it. Writer only.
+func (s *segment) vacate(at int) (dead int32) {
+	sl := s.at(at)
+	version := meta(sl.meta).nextOwner()
+	if !s.meta(s.next(at)).empty() {
+		atomic.StoreUint64(&sl.meta, uint64(stateDead|version))
+		return 1
 	}
-	if !meta(s.slots[next].meta.Load()).empty() {
-		sl.meta.Store(uint64(stateDead | version))
-		return false
+	atomic.StoreUint64(&sl.meta, uint64(stateEmpty|version))
+	atomic.StoreUint64(&sl.key, 0)
+	for {
+		if at--; at < 0 {
+			at = s.n - 1
+		}
+		sl = s.at(at)
+		m := meta(sl.meta)
+		if !m.dead() {
+			return dead
+		}
+		atomic.StoreUint64(&sl.meta, uint64(stateEmpty|m.version()))
+		atomic.StoreUint64(&sl.key, 0)
+		dead--
 	}
-	sl.meta.Store(uint64(stateEmpty | version))
-	sl.key.Store(0)
-	return true
 }
 
 // parentOf gives the parent of a live slot. Writer, or a reader that checks the version around it.
 func (s *segment) parentOf(at int, m meta) Parent {
-	return Parent{Key: Key(s.slots[at].parent.Load()), Known: !m.isRoot()}
+	return Parent{Key: Key(atomic.LoadUint64(&s.at(at).parent)), Known: !m.isRoot()}
 }
 
-// touch marks a slot as used by a query.
-func (s *segment) touch(at int) {
-	w, bit := &s.seen[at/64], uint64(1)<<(at%64)
-	if w.Load()&bit == 0 {
-		w.Or(bit)
+// mark notes that a query used a slot.
+func (s *segment) mark(at int) {
+	w, bit := s.seen(at)
+	if atomic.LoadUint64(w)&bit == 0 {
+		atomic.OrUint64(w, bit)
 	}
 }
 
-// rebuilt copies the live slots into an array of n. Writer only; s is not written afterwards.
-func (s *segment) rebuilt(n int, h hasher) *segment {
-	t := newSegment(n)
-	for i := range s.slots {
-		m := meta(s.slots[i].meta.Load())
-		if !m.live() {
-			continue
-		}
-		k := s.slots[i].key.Load()
-		at, _ := t.place(h.sum(Key(k)))
-		sl := &t.slots[at]
-		sl.key.Store(k)
-		sl.parent.Store(s.slots[i].parent.Load())
-		sl.meta.Store(uint64(m))
-		if s.seen[i/64].Load()>>(i%64)&1 != 0 {
-			t.seen[at/64].Or(1 << (at % 64))
+// unmark takes the note back, and tells whether there was one.
+func (s *segment) unmark(at int) bool {
+	w, bit := s.seen(at)
+	if atomic.LoadUint64(w)&bit == 0 {
+		return false
+	}
+	atomic.AndUint64(w, ^bit)
+	return true
+}
+
+func (s *segment) seen(at int) (word *uint64, bit uint64) {
+	return &s.pages[uint(at)>>pageBits].seen[uint(at)%pageSlots/64], 1 << (uint(at) % 64)
+}
+
+// rebuilt copies what is live or a ghost into a new array of n slots, which nobody else sees yet. Writer only; s is not
+// written afterwards.
+func (s *segment) rebuilt(n int, x *Index) *segment {
+	t := &segment{pages: make([]*page, (n+pageSlots-1)/pageSlots), n: n}
+	for i := range t.pages {
+		t.pages[i] = x.pool.take()
+	}
+	for i, left := 0, s.n; left > 0; i, left = i+1, left-pageSlots {
+		pg := s.pages[i]
+		for j := range pg.slots[:min(left, pageSlots)] {
+			sl := &pg.slots[j]
+			if m := meta(sl.meta); !m.live() && !m.ghost() {
+				continue
+			}
+			to := t.home(x.hash.sum(Key(sl.key)))
+			for t.at(to).meta != 0 {
+				to = t.next(to)
+			}
+			*t.at(to) = *sl
+			if atomic.LoadUint64(&pg.seen[j/64])>>(j%64)&1 != 0 {
+				w, bit := t.seen(to)
+				*w |= bit
+			}
 		}
 	}
 	return t

@@ -28,20 +28,17 @@ func (x *Index) walk(keys []Key, mode Mode, r *Result) {
 // lookupAll finds the sets of all levels. The slots of the next few keys are loaded ahead, so that their cache misses
 // overlap.
 func (x *Index) lookupAll(keys []Key, r *Result) {
-	const ahead = 8
 	r.ids = slices.Grow(r.ids[:0], len(keys))[:len(keys)]
 	r.places = slices.Grow(r.places[:0], len(keys))[:len(keys)]
 	var hashes [ahead]uint64
 	var segs [ahead]*segment
 	for from := 0; from < len(keys); from += ahead {
 		batch := keys[from:min(from+ahead, len(keys))]
-		var touched uint64
 		for i, k := range batch {
 			hashes[i] = x.hash.sum(k)
-			segs[i] = x.segs[hashes[i]>>(64-segmentBits)].Load()
-			touched |= segs[i].slots[segs[i].home(hashes[i])].key.Load()
+			segs[i] = x.segmentOf(hashes[i])
+			segs[i].load(hashes[i])
 		}
-		r.jumps += uint32(touched & 1) // keeps the loads; the counter only picks samples
 		for i, k := range batch {
 			m, at, ok := segs[i].find(k, hashes[i])
 			if !ok {

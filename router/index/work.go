@@ -22,6 +22,7 @@ func (x *Index) Work(budget int) (more bool) {
 	budget -= x.evictOver(budget)
 	x.settleRanks()
 	more = x.sets.reclaim(max(1, budget/4))
+	more = x.pool.settle() || more
 	for budget > 0 {
 		if len(x.ranks.sweeping) == 0 && !x.beginSweep() {
 			break
@@ -57,7 +58,7 @@ func (x *Index) sweepSlots(budget int) (visited int) {
 		if seg != s.seg {
 			s.seg, s.slot = seg, 0
 		}
-		for s.slot < len(seg.slots) {
+		for s.slot < seg.n {
 			if visited++; visited > budget {
 				return visited
 			}
@@ -82,7 +83,7 @@ func (x *Index) sweepSlots(budget int) (visited int) {
 }
 
 func (x *Index) sweepSlot(seg *segment, at int) {
-	m := meta(seg.slots[at].meta.Load())
+	m := seg.meta(at)
 	if !m.live() {
 		return
 	}
@@ -97,7 +98,7 @@ func (x *Index) sweepSlot(seg *segment, at int) {
 		x.sweep.memo[id] = sweptTo{gen: gen}
 		return
 	}
-	x.setOf(node{seg, at, m}, Key(seg.slots[at].key.Load()), to)
+	x.setOf(node{seg, at, m}, seg.key(at), to, node{})
 }
 
 // without gives the set that is left of id when the ranks being swept are taken out.
