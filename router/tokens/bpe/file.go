@@ -1,6 +1,7 @@
 package bpe
 
 import (
+	"bytes"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -74,10 +75,17 @@ type templatePiece struct {
 
 // readFile reads a tokenizer.json piece by piece: each count and length is checked before the next piece is kept.
 func readFile(r io.Reader) (*file, error) {
-	limited := &io.LimitedReader{R: r, N: maxFileBytes + 1}
-	dec := json.NewDecoder(limited)
+	// Whole, for a decoder looks at what it has from the beginning whenever a reader gives it a little more.
+	all, err := io.ReadAll(io.LimitReader(r, maxFileBytes+1))
+	switch {
+	case err != nil:
+		return nil, err
+	case len(all) > maxFileBytes:
+		return nil, unsupported("the file has more than %d bytes", maxFileBytes)
+	}
+	dec := json.NewDecoder(bytes.NewReader(all))
 	f := &file{}
-	err := eachMember(dec, func(name string) error {
+	err = eachMember(dec, func(name string) error {
 		switch name {
 		case "added_tokens":
 			return f.readAdded(dec)
@@ -93,8 +101,6 @@ func readFile(r io.Reader) (*file, error) {
 		return skip(dec)
 	})
 	switch {
-	case limited.N <= 0:
-		return nil, unsupported("the file has more than %d bytes", maxFileBytes)
 	case errors.Is(err, ErrUnsupported):
 		return nil, err
 	case err != nil:

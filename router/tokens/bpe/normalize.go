@@ -9,12 +9,13 @@ import (
 
 // manyMarks is how many combining characters in a row make nfc go its slow way. Package norm follows UAX 15's stream-safe
 // text and puts a character of its own behind 30 of them, which no reference does; a character decomposes to three at most.
+// Combining is here whatever may join what stands before it, as some vowels do that are letters.
 const manyMarks = 8
 
 // nfc gives the Normalization Form C of s.
 func nfc(s string) string {
 	switch {
-	case norm.NFC.IsNormalString(s):
+	case norm.NFC.QuickSpanString(s) == len(s):
 		return s
 	case hasManyMarks(s):
 		return composeSlowly(s)
@@ -31,8 +32,8 @@ func hasManyMarks(s string) bool {
 			i++
 			continue
 		}
-		p := norm.NFD.PropertiesString(s[i:])
-		if p.CCC() == 0 && p.LeadCCC() == 0 {
+		p := norm.NFC.PropertiesString(s[i:])
+		if p.BoundaryBefore() {
 			row = 0
 		} else if row++; row == manyMarks {
 			return true
