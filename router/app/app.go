@@ -126,6 +126,7 @@ func (a *App) makeProxy() error {
 		MaxConcurrent:     a.opts.MaxConcurrentRequests,
 		Workers:           a.workers,
 		Policy:            p,
+		Models:            a.models,
 		Keys:              a.keyOptions(),
 		Access:            a.access,
 		Registerer:        a.registry,

@@ -10,6 +10,8 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/prometheus/client_golang/prometheus"
+
 	"github.com/routerfleet/routerfleet/router/policy"
 )
 
@@ -19,6 +21,7 @@ type Handler struct {
 	policy   policy.Decider
 	keys     *keyMaker
 	metrics  *metrics
+	splits   *prometheus.CounterVec
 	budget   *retryBudget
 	pressure *pressure
 	admitted atomic.Int64
@@ -36,8 +39,12 @@ func New(o Options) (*Handler, error) {
 	if err != nil {
 		return nil, fmt.Errorf("register request metrics: %w", err)
 	}
+	splits, err := newSplits(o.Registerer)
+	if err != nil {
+		return nil, fmt.Errorf("register request metrics: %w", err)
+	}
 	return &Handler{
-		opts: o, policy: policy.Deciding(o.Policy), keys: newKeyMaker(o.Keys, o.Workers, m), metrics: m,
+		opts: o, policy: policy.Deciding(o.Policy), keys: newKeyMaker(o.Keys, o.Workers, m), metrics: m, splits: splits,
 		budget: newRetryBudget(time.Now), pressure: newPressure(time.Now),
 	}, nil
 }
@@ -138,6 +145,7 @@ func (h *Handler) forward(a *answer, r *http.Request, rt *route, arrived time.Ti
 		fault.write(a)
 		return
 	}
+	h.resolve(&call, rt)
 	x := newExchange(h, a, r, rt, call, arrived, complete)
 	if explain {
 		x.explain()
@@ -155,21 +163,12 @@ func (h *Handler) healthz(a *answer, _ *http.Request) {
 	_, _ = a.Write(body) // A prober that is gone needs no answer.
 }
 
-// models answers with the union of the models of all present workers.
+// models answers with what requests may name.
 func (h *Handler) models(a *answer, _ *http.Request) {
-	type model struct {
-		ID      string `json:"id"`
-		Object  string `json:"object"`
-		Created int64  `json:"created"`
-		OwnedBy string `json:"owned_by"`
-	}
 	list := struct {
-		Object string  `json:"object"`
-		Data   []model `json:"data"`
-	}{Object: "list", Data: []model{}}
-	for _, m := range h.opts.Workers.Snapshot().Models() {
-		list.Data = append(list.Data, model{ID: m.ID, Object: "model", Created: m.Created, OwnedBy: m.OwnedBy})
-	}
+		Object string        `json:"object"`
+		Data   []listedModel `json:"data"`
+	}{Object: "list", Data: h.listModels()}
 	body, err := json.Marshal(list)
 	if err != nil {
 		panic(err) // Strings and numbers always marshal.

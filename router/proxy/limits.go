@@ -27,6 +27,9 @@ const (
 	maxSaltBytes = 1024
 	// maxKeySpaces bounds the key spaces whose keyers are kept. There are some 16 at a time; beyond it all begin anew.
 	maxKeySpaces = 64
+	// leadBytes is how much of a prompt that is no chat decides its side of a split: about a thousand tokens. A prompt that
+	// grows behind them keeps its side; below them little is lost by changing it.
+	leadBytes = 4 << 10
 	// eagerBodyBytes is the largest body whose announced length is allocated before its bytes have come.
 	eagerBodyBytes = 1 << 20
 )

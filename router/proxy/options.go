@@ -10,6 +10,7 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
+	"github.com/routerfleet/routerfleet/router/models"
 	"github.com/routerfleet/routerfleet/router/policy"
 	"github.com/routerfleet/routerfleet/router/workers"
 )
@@ -44,6 +45,8 @@ type Options struct {
 	// Workers and Policy are required.
 	Workers Workers
 	Policy  policy.Policy
+	// Models are the names requests may use, from a models file. Default: those the engines report, as they are.
+	Models *models.Set
 	// Keys says how block keys are made of prompts. Default: none are.
 	Keys KeyOptions
 	// Access judges the token of a request that asks for a decision table. Default: there are no tokens, so nobody

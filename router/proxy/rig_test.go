@@ -96,7 +96,7 @@ func newRig(t *testing.T, o Options, engines ...string) *rig {
 	for _, e := range engines {
 		ws = append(ws, workerstest.Worker{ID: e, URL: "http://" + e + ":8000", Models: []string{model}})
 	}
-	r.workers = workerstest.RegistryWith(t, workers.Options{Metrics: r.metrics}, ws...)
+	r.workers = workerstest.RegistryWith(t, workers.Options{Metrics: r.metrics, Models: o.Models}, ws...)
 	p, err := policy.New(policy.NameRoundRobin, policy.Options{})
 	if err != nil {
 		t.Fatal(err)
