@@ -84,12 +84,8 @@ func (p *predictions) sent(keys []index.Key, depth int, to tenant, at time.Time)
 	now := p.clock(at)
 	for depth < len(keys) {
 		end := min(len(keys), (depth|(predictGroup-1))+1)
-		s := p.shard(keys, depth)
-		s.mu.Lock()
-		for ; depth < end; depth++ {
-			s.put(keys[depth], to, now, now+p.ttl)
-		}
-		s.mu.Unlock()
+		p.shard(keys, depth).putAll(keys[depth:end], to, now, now+p.ttl)
+		depth = end
 	}
 }
 
@@ -147,6 +143,14 @@ func (s *predictShard) find(k index.Key, rank uint64) int32 {
 		at = s.ring[at].next
 	}
 	return at
+}
+
+func (s *predictShard) putAll(keys []index.Key, to tenant, now, expires int64) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, k := range keys {
+		s.put(k, to, now, expires)
+	}
 }
 
 // put makes a record, or makes the rank's last one of the key new: a rank has one life at a time.

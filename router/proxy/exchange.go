@@ -155,13 +155,13 @@ func (x *exchange) choose() (*attempt, *Error) {
 		})
 	}
 	for len(candidates) > 0 {
-		decision, ok := x.h.policy.Decide(x.request, x.h.pressure.spare(candidates))
+		decision, ok := x.decide(candidates)
 		if !ok {
 			break
 		}
 		rank := decision.Rank
 		if lease, ok := rank.AcquireCached(x.request.PromptTokens, decision.CreditTokens); ok {
-			x.h.policy.Sent(decision)
+			x.sent(decision)
 			return &attempt{x: x, rank: rank, lease: lease, decision: decision}, nil
 		}
 		// Its breaker closed the door since the snapshot; another goroutine holds its probe.

@@ -19,6 +19,7 @@ import (
 type Handler struct {
 	opts     Options
 	policy   policy.Decider
+	fallback policy.Decider // by load, when the policy fails
 	keys     *keyMaker
 	metrics  *metrics
 	splits   *prometheus.CounterVec
@@ -43,8 +44,13 @@ func New(o Options) (*Handler, error) {
 	if err != nil {
 		return nil, fmt.Errorf("register request metrics: %w", err)
 	}
+	byLoad, err := policy.New(policy.NamePowerOfTwo, policy.Options{})
+	if err != nil {
+		return nil, fmt.Errorf("make the policy that stands in: %w", err)
+	}
 	return &Handler{
-		opts: o, policy: policy.Deciding(o.Policy), keys: newKeyMaker(o.Keys, o.Workers, m), metrics: m, splits: splits,
+		opts: o, policy: policy.Deciding(o.Policy), fallback: policy.Deciding(byLoad),
+		keys: newKeyMaker(o.Keys, o.Workers, m), metrics: m, splits: splits,
 		budget: newRetryBudget(time.Now), pressure: newPressure(time.Now),
 	}, nil
 }

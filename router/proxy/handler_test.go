@@ -126,12 +126,13 @@ func (panicking) Pick(policy.Request, []*workers.Rank) (*workers.Rank, bool) {
 func TestAPanicIsCountedAnsweredAndLeavesNothingInFlight(t *testing.T) {
 	bubble(t, Options{}, []string{"a"}, func(r *rig) {
 		r.handler.policy = policy.Deciding(panicking{})
+		r.handler.fallback = r.handler.policy // what stands in has the bug, too
 		got := r.post(chatPath, chatBody)
 		r.wantError(got, CodeInternal)
 		if strings.Contains(got.body, "a bug in the policy") {
 			r.t.Error("the answer tells what the panic was")
 		}
-		r.wantMetric(`routerfleet_panics_total`, 1)
+		r.wantMetric(`routerfleet_panics_total`, 2)
 		r.wantMetric(`routerfleet_requests_total{code="500",route="chat"}`, 1)
 	})
 }

@@ -157,7 +157,7 @@ func (r *relay) end(clientErr error) {
 // the one whose keys were looked up (it was truncated, say), or more of it cached than there is, tells nothing.
 func (t *attempt) observe(u Usage) {
 	if u.CachedKnown && u.Prompt == t.x.request.PromptTokens && u.Cached <= u.Prompt {
-		t.x.h.policy.Observe(t.decision, u.Cached)
+		t.x.observed(t.decision, u.Cached)
 	}
 }
 
