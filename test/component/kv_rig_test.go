@@ -34,9 +34,10 @@ const (
 // kvHosts counts loopback addresses: engines that advertise nothing share one configured port, so each has a host.
 var kvHosts atomic.Int32
 
+// kvHost gives 63,500 addresses to one process, and others to another one that tests beside it.
 func kvHost() string {
-	pid := os.Getpid()
-	return fmt.Sprintf("127.%d.%d.%d", 1+pid>>8&0x7f, pid&0xff, 1+kvHosts.Add(1))
+	n, pid := int(kvHosts.Add(1)), os.Getpid()
+	return fmt.Sprintf("127.%d.%d.%d", 1+pid%250, (pid/250+n/250)%254, 1+n%250)
 }
 
 // kvKind is a kind of engine that publishes.
