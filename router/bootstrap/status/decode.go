@@ -12,6 +12,10 @@ const (
 	MaxBytes = 64 << 10
 	// MaxProblems is the length of the closed list of problems (peer-bootstrap B8).
 	MaxProblems = 16
+	// MaxPeersAsked bounds the list of siblings asked.
+	MaxPeersAsked = 16
+	// MaxFormats bounds the list of snapshot formats.
+	MaxFormats = 8
 	// maxText bounds every string, so that a status built from an answer stays small.
 	maxText = 1024
 )
@@ -53,8 +57,15 @@ func (s *Status) check() error {
 	if n := len(s.Problems); n > MaxProblems {
 		return &LimitError{"the number of problems", n, MaxProblems}
 	}
+	if n := len(s.PeersAsked); n > MaxPeersAsked {
+		return &LimitError{"the number of peers asked", n, MaxPeersAsked}
+	}
+	if n := len(s.SnapshotFormats); n > MaxFormats {
+		return &LimitError{"the number of snapshot formats", n, MaxFormats}
+	}
 	texts := map[string]string{
-		"podUID": s.PodUID, "boot": s.Boot, "revision": s.Revision, "tokenGeneration": s.TokenGeneration, "error": s.Error,
+		"seededFrom": s.SeededFrom,
+		"podUID":     s.PodUID, "boot": s.Boot, "revision": s.Revision, "tokenGeneration": s.TokenGeneration, "error": s.Error,
 	}
 	for _, p := range s.Problems {
 		if len(p.Example) > maxText {
@@ -69,13 +80,31 @@ func (s *Status) check() error {
 			return &LimitError{name + " in bytes", len(text), maxText}
 		}
 	}
+	if err := s.Coverage.check(); err != nil {
+		return err
+	}
 	for name, n := range map[string]int{
+		"ranks.warm": s.Ranks.Warm, "ranks.pending": s.Ranks.Pending, "ranks.cold": s.Ranks.Cold,
 		"workers.discovered": s.Workers.Discovered, "workers.usable": s.Workers.Usable,
 		"workers.subscribed": s.Workers.Subscribed, "ranks.total": s.Ranks.Total,
 	} {
 		if n < 0 {
 			return fmt.Errorf("bootstrap status: %s is %d", name, n)
 		}
+	}
+	return nil
+}
+
+// check refuses a coverage that counts what cannot be.
+func (c *Coverage) check() error {
+	if c == nil {
+		return nil
+	}
+	if c.Recoverable < 0 || c.Recovered < 0 || c.Recovered > c.Recoverable {
+		return fmt.Errorf("bootstrap status: coverage is %d of %d", c.Recovered, c.Recoverable)
+	}
+	if c.Percent != nil && (*c.Percent < 0 || *c.Percent > 100) {
+		return fmt.Errorf("bootstrap status: coverage is %d percent", *c.Percent)
 	}
 	return nil
 }

@@ -15,11 +15,22 @@ import (
 
 var update = flag.Bool("update", false, "write the golden files")
 
+func ptr(n int) *int { return &n }
+
 func full() Status {
 	return Status{
 		PodUID: "8f0c6f6e-6c39-4a7a-9d0d-0b4f7f6d2a11", Boot: "b1946ac9", StartedAt: time.Date(2026, 9, 21, 12, 0, 0, 0, time.UTC),
 		Revision: "7c9d5f6b84", TokenGeneration: "3f2a9c01", State: StateSettled, Verdict: VerdictDisabled,
-		Workers: Workers{Discovered: 4, Usable: 3, Subscribed: 2}, Ranks: Ranks{Total: 5},
+		SeededFrom: "0f6b1c3e-3c53-4a0e-8f10-5b1d5be6b7a2", SnapshotFormats: []int{2, 1}, Seedable: true,
+		SeedableSince: time.Date(2026, 9, 1, 8, 0, 0, 0, time.UTC),
+		Coverage:      &Coverage{Recoverable: 5, Recovered: 4, Percent: ptr(80)},
+		Workers:       Workers{Discovered: 4, Usable: 3, Subscribed: 2},
+		Ranks:         Ranks{Total: 9, Warm: 3, Unwitnessed: 1, Proving: 1, Pending: 1, Cold: 4, Untrusted: 1, Suspect: 1, Partial: 2},
+		Peers:         &Peers{Known: 2, Synced: true, Warm: 1},
+		PeersAsked:    []PeerAsked{{PodUID: "0f6b1c3e-3c53-4a0e-8f10-5b1d5be6b7a2", Name: "demo-1", Answer: "warm"}, {Name: "demo-2", Answer: "refused"}},
+		Progress: &Progress{Peer: "demo-1", Bytes: 1 << 20, BytesTotal: 4 << 20, Nodes: 100_000, NodesTotal: 400_000,
+			RanksDone: 4, RanksTotal: 9, BytesPerSecond: 2 << 20, SecondsLeft: 2},
+		RankRows:  []RankRow{{Worker: "llm/engine-0", Rank: 1, Proof: "proven", Flags: []string{"partial"}, Seq: 41, Blocks: 12, Outcome: "warm", SeededFrom: "x"}},
 		Problems:  []Problem{{Code: CodeClockSkew, Count: 2, Example: "10.0.0.7 is 75 s ahead"}},
 		SettledAt: time.Date(2026, 9, 21, 12, 0, 3, 0, time.UTC), Error: "",
 	}
@@ -115,6 +126,9 @@ func TestDecodeRefusesWhatIsBeyondALimit(t *testing.T) {
 	problems := func(n int) string {
 		return `{"problems":[` + strings.TrimSuffix(strings.Repeat(`{"code":"clock_skew","count":1},`, n), ",") + `]}`
 	}
+	peersAsked := func(n int) string {
+		return `{"peersAsked":[` + strings.TrimSuffix(strings.Repeat(`{"answer":"warm"},`, n), ",") + `]}`
+	}
 	padded := func(n int) string { return `{"x":"` + strings.Repeat("a", n-8) + `"}` }
 	for _, c := range []struct {
 		name, doc string
@@ -126,6 +140,9 @@ func TestDecodeRefusesWhatIsBeyondALimit(t *testing.T) {
 		{"problems past the limit", problems(MaxProblems + 1), false},
 		{"error at the limit", `{"error":"` + strings.Repeat("e", maxText) + `"}`, true},
 		{"error past the limit", `{"error":"` + strings.Repeat("e", maxText+1) + `"}`, false},
+		{"peers asked at the limit", peersAsked(MaxPeersAsked), true},
+		{"peers asked past the limit", peersAsked(MaxPeersAsked + 1), false},
+		{"formats past the limit", `{"snapshotFormats":[1,2,3,4,5,6,7,8,9]}`, false},
 		{"example past the limit", `{"problems":[{"code":"clock_skew","count":1,"example":"` + strings.Repeat("e", maxText+1) + `"}]}`, false},
 	} {
 		_, err := Decode(strings.NewReader(c.doc))
@@ -134,7 +151,9 @@ func TestDecodeRefusesWhatIsBeyondALimit(t *testing.T) {
 			t.Errorf("%s: got %v, want ok=%v", c.name, err, c.ok)
 		}
 	}
-	for _, doc := range []string{`{"workers":{"usable":-1}}`, `{"ranks":{"total":-1}}`, `{"problems":[{"code":"clock_skew","count":-1}]}`, `nonsense`, ``, `[]`} {
+	for _, doc := range []string{`{"workers":{"usable":-1}}`, `{"ranks":{"total":-1}}`, `{"problems":[{"code":"clock_skew","count":-1}]}`,
+		`{"coverage":{"recoverable":1,"recovered":2}}`, `{"coverage":{"recoverable":-1}}`, `{"coverage":{"recoverable":1,"recovered":1,"percent":101}}`, `{"ranks":{"cold":-1}}`,
+		`nonsense`, ``, `[]`} {
 		if _, err := Decode(strings.NewReader(doc)); err == nil {
 			t.Errorf("%q was taken", doc)
 		}
