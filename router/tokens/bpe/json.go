@@ -3,7 +3,6 @@ package bpe
 import (
 	"encoding/json"
 	"fmt"
-	"strings"
 )
 
 // eachMember reads an object. Visit is called behind each name and reads the value.
@@ -79,57 +78,4 @@ func skipRest(dec *json.Decoder) error {
 		}
 	}
 	return nil
-}
-
-// readMerges reads merges in either form: "a b" up to version 0.19 of the reference, ["a", "b"] since.
-func (m *model) readMerges(dec *json.Decoder) error {
-	return eachElement(dec, func() error {
-		if len(m.merges) == maxMerges {
-			return unsupported("there are more than %d merges", maxMerges)
-		}
-		pair, err := readMerge(dec)
-		if err != nil {
-			return fmt.Errorf("model.merges[%d]: %w", len(m.merges), err)
-		}
-		m.merges = append(m.merges, pair)
-		return nil
-	})
-}
-
-func readMerge(dec *json.Decoder) (pair [2]string, err error) {
-	first, err := dec.Token()
-	if err != nil {
-		return pair, err
-	}
-	switch first := first.(type) {
-	case string:
-		left, right, found := strings.Cut(first, " ")
-		if !found || strings.Contains(right, " ") {
-			return pair, fmt.Errorf("%.100q is not two texts with a space between", first)
-		}
-		return [2]string{left, right}, nil
-	case json.Delim:
-		if first != '[' {
-			break
-		}
-		for i := range pair {
-			if pair[i], err = readText(dec); err != nil {
-				return pair, err
-			}
-		}
-		return pair, expect(dec, ']')
-	}
-	return pair, fmt.Errorf("%v where a merge should be", first)
-}
-
-func readText(dec *json.Decoder) (string, error) {
-	t, err := dec.Token()
-	if err != nil {
-		return "", err
-	}
-	s, ok := t.(string)
-	if !ok {
-		return "", fmt.Errorf("%v where a text should be", t)
-	}
-	return s, nil
 }

@@ -23,6 +23,11 @@ const (
 	MaxWordBytes = 64 << 10
 )
 
+// limits are those that tests lower, for a file at the real ones takes them minutes.
+type limits struct{ fileBytes, vocab, merges, addedTokens int }
+
+var fileLimits = limits{maxFileBytes, maxVocab, maxMerges, maxAddedTokens}
+
 const (
 	// DefaultWordCacheBytes keeps some 60,000 words.
 	DefaultWordCacheBytes = 16 << 20

@@ -22,7 +22,7 @@ func LoadFile(path string, o Options) (*Tokenizer, error) {
 
 // Load reads a tokenizer.json. The error is an ErrUnsupported if it is one, and not one that can be followed exactly.
 func Load(r io.Reader, o Options) (*Tokenizer, error) {
-	f, err := readFile(r)
+	f, err := readFile(r, fileLimits)
 	if err != nil {
 		return nil, fmt.Errorf("bpe: %w", err)
 	}

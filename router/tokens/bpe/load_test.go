@@ -1,11 +1,8 @@
 package bpe_test
 
 import (
-	"bufio"
 	"bytes"
 	"errors"
-	"fmt"
-	"io"
 	"os"
 	"path/filepath"
 	"slices"
@@ -131,48 +128,6 @@ func TestLoadTellsADamagedFileFromAnUnsupportedOne(t *testing.T) {
 	}
 	if _, err := bpe.LoadFile(filepath.Join(t.TempDir(), "tokenizer.json"), bpe.Options{}); !errors.Is(err, os.ErrNotExist) {
 		t.Errorf("a file that is not there: %v", err)
-	}
-}
-
-// Of each list one more than the limit; nothing of it may be kept.
-func TestLoadStopsAtItsLimits(t *testing.T) {
-	for name, c := range map[string]struct {
-		head, each string
-		n          int
-		want       string
-	}{
-		"added tokens": {`{"added_tokens":[`, `{},`, 1<<16 + 1, "more than 65536 added_tokens"},
-		"vocabulary":   {`{"model":{"vocab":{`, ``, 1<<20 + 1, "more than 1048576 tokens"},
-		"merges":       {`{"model":{"merges":[`, `"a b",`, 1<<21 + 1, "more than 2097152 merges"},
-		"file":         {`{"x":[`, strings.Repeat(" ", 1<<16), 1<<10 + 1, "more than 67108864 bytes"},
-		"one text":     {`{"x":"`, strings.Repeat(" ", 1<<16), 1<<10 + 1, "more than 67108864 bytes"},
-		"a step":       {`{"normalizer":{"type":"NFC","x":"`, "", 1, "more than 65536 bytes"},
-	} {
-		t.Run(name, func(t *testing.T) {
-			r, w := io.Pipe()
-			defer r.Close()
-			go func() {
-				defer w.Close()
-				b := bufio.NewWriterSize(w, 1<<16)
-				defer b.Flush()
-				b.WriteString(c.head)
-				for i := range c.n {
-					s := c.each
-					switch name {
-					case "vocabulary":
-						s = fmt.Sprintf(`"a%d":%d,`, i, i)
-					case "a step":
-						s = strings.Repeat("x", 65536) + `"}}`
-					}
-					if _, err := b.WriteString(s); err != nil {
-						return
-					}
-				}
-			}()
-			if _, err := bpe.Load(r, bpe.Options{}); !errors.Is(err, bpe.ErrUnsupported) || !strings.Contains(err.Error(), c.want) {
-				t.Errorf("%v: want %s", err, c.want)
-			}
-		})
 	}
 }
 
