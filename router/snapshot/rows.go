@@ -3,7 +3,6 @@ package snapshot
 import (
 	"context"
 	"fmt"
-	"math/bits"
 	"time"
 
 	"github.com/routerfleet/routerfleet/router/cursor"
@@ -93,16 +92,6 @@ func (c Copies) Tiers() (t index.Tier) {
 		}
 	}
 	return t
-}
-
-// copiesOf gives one copy in each tier.
-func copiesOf(t index.Tier) (c Copies) {
-	for i, mask := range copyBits {
-		if t>>i&1 != 0 {
-			c |= 1 << bits.TrailingZeros16(uint16(mask))
-		}
-	}
-	return c
 }
 
 // HashRow is a rank's name for a block (scheme tokens): the engine's hash, the key it has, and its announced copies. The

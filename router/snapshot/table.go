@@ -29,3 +29,48 @@ type TableRow struct {
 	Section SectionKey
 	Row
 }
+
+// Find gives the row of a rank. An identity counts, never a place in the table.
+func (t *Table) Find(w Worker, dp int32) (TableRow, bool) {
+	for _, r := range t.Rows {
+		if r.DP == dp && r.Worker.Same(w) {
+			return r, true
+		}
+	}
+	return TableRow{}, false
+}
+
+// HoldsNothing tells that the peer holds nothing of a rank: evidence that there is nothing to recover from it.
+func (t *Table) HoldsNothing(w Worker, dp int32) bool {
+	if !t.Complete {
+		return false
+	}
+	for _, r := range t.Empty {
+		if r.DP == dp && r.Worker.Same(w) {
+			return true
+		}
+	}
+	return false
+}
+
+// Cold tells that the peer holds nothing at all.
+func (t *Table) Cold() bool {
+	for _, r := range t.Rows {
+		if r.Blocks > 0 {
+			return false
+		}
+	}
+	return t.Complete
+}
+
+// fill takes a section's rows into the table.
+func (t *Table) fill(key SectionKey, rows []wireRow) {
+	for _, w := range rows {
+		if w.begun() {
+			t.Rows = append(t.Rows, TableRow{key, w.Row})
+		}
+		if !w.begun() || w.Blocks == 0 {
+			t.Empty = append(t.Empty, TableRank{key, w.Worker, w.DP})
+		}
+	}
+}

@@ -1,0 +1,387 @@
+package snapshot
+
+import (
+	"io"
+	"math"
+	"slices"
+
+	"github.com/routerfleet/routerfleet/router/cursor"
+	"github.com/routerfleet/routerfleet/router/index"
+)
+
+// body1 reads a body of format 1: one section, its head before its nodes. Records name their parents by number, so the
+// keys of all records are kept, 8 bytes each.
+type body1 struct {
+	j      *jsonReader
+	table  *Table
+	places []int // by worker of the table, -1 where nothing is wanted
+	vetted *Vetted
+
+	keys    []index.Key
+	first   bool // no record was read yet
+	given   bool // the section was given
+	ended   bool
+	carried int // carriers delivered
+
+	workers []int // scratch of a record
+	tiers   []int
+	who     []index.Holding
+}
+
+// table1 is what stands before the nodes.
+type table1 struct {
+	format             int64
+	blockSize          int64
+	bigram, ready      bool
+	workers            []worker1
+	cursors            [][2]int64
+	sawFormat, atNodes bool
+}
+
+// readHead reads up to the first node. The open stack writes what is needed to vet before the nodes; a body that does not
+// would have to be held whole, and is refused.
+func (j *jsonReader) readHead() (h table1) {
+	j.expect('{')
+	for first := true; !h.atNodes && j.more('}', &first); {
+		key := j.text()
+		j.expect(':')
+		switch key {
+		case "format":
+			h.format, h.sawFormat = j.integer(), true
+			if h.format != format1 && j.err == nil {
+				j.fail(reject(UnknownFormat, "the body is of format %d", h.format))
+			}
+		case "block_size":
+			h.blockSize = j.within(0, math.MaxUint32)
+		case "is_bigram":
+			h.bigram = j.boolean()
+		case "producer_ready":
+			h.ready = j.boolean()
+		case "workers":
+			j.array(func() { h.workers = append(h.workers, j.worker(len(h.workers))) })
+		case "cursors":
+			j.array(func() { h.cursors = append(h.cursors, j.cursor(len(h.cursors))) })
+		case "nodes":
+			j.expect('[')
+			h.atNodes = true
+		default:
+			j.skip(0)
+		}
+	}
+	if !h.sawFormat && j.err == nil {
+		j.fail(reject(UnknownFormat, "the body names no format before its nodes"))
+	}
+	if !h.atNodes && j.err == nil {
+		j.fail(reject(Malformed, "the body has no nodes"))
+	}
+	return h
+}
+
+func (j *jsonReader) worker(before int) (w worker1) {
+	if before >= maxRows {
+		j.malformed("too many workers")
+		return w
+	}
+	j.object(func(key string) {
+		switch key {
+		case "url":
+			w.URL = j.text()
+		case "dp_rank":
+			w.DP = int32(j.within(0, math.MaxInt32))
+		default:
+			j.skip(0)
+		}
+	})
+	return w
+}
+
+func (j *jsonReader) cursor(before int) (c [2]int64) {
+	if before >= maxRows {
+		j.malformed("too many cursors")
+		return c
+	}
+	n := 0
+	j.array(func() {
+		if n >= len(c) {
+			j.malformed("a cursor of more than two numbers")
+			return
+		}
+		c[n] = j.integer()
+		n++
+	})
+	if n < len(c) && j.err == nil {
+		j.malformed("a cursor of less than two numbers")
+	}
+	return c
+}
+
+// fill takes the head into a table.
+func (h *table1) fill(key SectionKey) *Table {
+	t := &Table{Format: format1, Ready: h.ready}
+	for _, c := range h.cursors {
+		if c[0] < 0 || c[0] >= int64(len(h.workers)) {
+			continue
+		}
+		w := h.workers[c[0]]
+		r := Row{Worker: Worker{URL: w.URL}, DP: w.DP, Exportable: true, WalkedTo: c[1]}
+		r.Cursor = cursor.Cursor{Incarnation: cursor.Incarnation{Worker: w.URL}, Seq: c[1], Proof: cursor.Unwitnessed}
+		t.Rows = append(t.Rows, TableRow{key, r})
+	}
+	return t
+}
+
+// openBody1 reads and vets what stands before the nodes.
+func openBody1(r io.Reader, w Want, peer string) (*Body, error) {
+	j := newJSONReader(r)
+	h := j.readHead()
+	if j.err != nil {
+		return nil, j.err
+	}
+	key := SectionKey{Scheme: index.SchemeSGLang, BlockSize: int(h.blockSize), Bigram: h.bigram}
+	b := &body1{j: j, table: h.fill(key), first: true}
+	body := &Body{table: b.table, format: b, left: map[index.Rank]Reason{}}
+	v := &vetting{ready: h.ready, peer: peer, locals: newLocals(w), left: body.left}
+	err := b.vet(&h, v)
+	if b.j.peek() == ']' && j.err == nil { // nothing is held: the rest is short, and has the empty ranks
+		b.drain()
+		if err == nil || ReasonOf(err).Retriable() {
+			err = reject(ProducerCold, "the peer holds nothing")
+		}
+	}
+	if j.err != nil {
+		return nil, j.err
+	}
+	return body, err
+}
+
+// vet finds the reader's ranks among the workers.
+func (b *body1) vet(h *table1, v *vetting) error {
+	b.places = make([]int, len(h.workers))
+	out := &Vetted{}
+	for i, w := range h.workers {
+		b.places[i] = -1
+		l, ok := v.locals.find(Worker{URL: w.URL}, w.DP)
+		if !ok || l.key.Scheme != index.SchemeSGLang {
+			continue
+		}
+		if h.blockSize != 0 && l.key.BlockSize != 0 && int64(l.key.BlockSize) != h.blockSize {
+			v.left[l.rank.Rank] = BlockSizeMismatch
+			continue
+		}
+		for _, r := range out.ranks {
+			if r.Rank == l.rank.Rank {
+				return reject(DuplicateWorker, "the body names %s/%d twice", w.URL, w.DP)
+			}
+		}
+		if len(out.ranks) > 0 && l.key.Model != out.key.Model {
+			v.left[l.rank.Rank] = SchemeMismatch // a body is of one model
+			continue
+		}
+		out.key = l.key
+		b.places[i] = len(out.ranks)
+		out.ranks = append(out.ranks, v.rank(&wireRow{Row: Row{Worker: Worker{URL: w.URL}, DP: w.DP}}, l))
+	}
+	if err := b.cursors(h, out); err != nil {
+		return err
+	}
+	if !h.ready {
+		return reject(ProducerCold, "the peer calls itself no source")
+	}
+	if len(out.ranks) == 0 {
+		return v.verdict()
+	}
+	b.vetted = out
+	return nil
+}
+
+// cursors gives the ranks their cursors. A rank without one is not covered.
+func (b *body1) cursors(h *table1, out *Vetted) error {
+	seqs := make([]*int64, len(out.ranks))
+	for _, c := range h.cursors {
+		if c[0] < 0 || c[0] >= int64(len(h.workers)) || b.places[c[0]] < 0 {
+			continue
+		}
+		place := b.places[c[0]]
+		if seqs[place] != nil {
+			return reject(DuplicateCursor, "the body has two cursors of %s/%d", h.workers[c[0]].URL, h.workers[c[0]].DP)
+		}
+		seqs[place] = &c[1]
+	}
+	to, kept := make([]int, len(out.ranks)), out.ranks[:0]
+	for i, r := range out.ranks {
+		to[i] = -1
+		if seqs[i] == nil {
+			continue
+		}
+		to[i] = len(kept)
+		r.Cursor.Seq, r.Cursor.Proof, r.WalkedTo = *seqs[i], cursor.Unwitnessed, *seqs[i]
+		kept = append(kept, r)
+	}
+	for i, place := range b.places {
+		if place >= 0 {
+			b.places[i] = to[place]
+		}
+	}
+	out.ranks, out.places = kept, b.places
+	return nil
+}
+
+func (b *body1) section() (*Vetted, error) {
+	if b.given || b.vetted == nil {
+		return nil, io.EOF
+	}
+	b.given = true
+	return b.vetted, nil
+}
+
+// chunk reads up to MaxChunkNodes records.
+func (b *body1) chunk() (*Chunk, error) {
+	if b.ended {
+		return nil, io.EOF
+	}
+	c := &Chunk{}
+	for n, before := 0, b.carried; n < MaxChunkNodes && b.carried-before < maxChunkHoldings; n++ {
+		if !b.j.more(']', &b.first) {
+			b.tail()
+			break
+		}
+		b.record(c)
+		if b.j.err != nil {
+			break
+		}
+	}
+	if b.j.err != nil {
+		return nil, b.j.err
+	}
+	if b.ended && b.carried == 0 {
+		return nil, reject(NothingUsable, "no record is carried by a rank of ours")
+	}
+	return c, nil
+}
+
+// record reads one record and adds it to the chunk if a wanted rank carries it.
+func (b *body1) record(c *Chunk) {
+	j := b.j
+	p, key, hasKey := index.Root, index.Key(0), false
+	b.workers, b.tiers = b.workers[:0], b.tiers[:0]
+	j.object(func(name string) {
+		switch name {
+		case "parent":
+			p = b.parent()
+		case "block_hash":
+			key, hasKey = index.Key(j.integer()), true
+		case "workers":
+			b.workers = b.numbers(b.workers[:0], math.MaxUint32)
+		case "tiers":
+			b.tiers = b.numbers(b.tiers[:0], math.MaxUint8)
+		default:
+			j.skip(0)
+		}
+	})
+	switch {
+	case j.err != nil:
+		return
+	case !hasKey:
+		j.malformed("a record without a block_hash")
+		return
+	case len(b.tiers) > 0 && len(b.tiers) != len(b.workers):
+		j.fail(reject(TierMismatch, "record %d has %d tiers for %d workers", len(b.keys), len(b.tiers), len(b.workers)))
+		return
+	case len(b.keys) >= maxNodes1:
+		j.malformed("too many records")
+		return
+	}
+	b.keys = append(b.keys, key)
+	b.add(c, key, p)
+}
+
+// parent reads the number of an earlier record.
+func (b *body1) parent() index.Parent {
+	if b.j.null() {
+		return index.Root
+	}
+	at := b.j.within(0, math.MaxUint32)
+	if at >= int64(len(b.keys)) {
+		if b.j.err == nil {
+			b.j.fail(reject(ForwardParent, "record %d follows record %d", len(b.keys), at))
+		}
+		return index.Root
+	}
+	return index.After(b.keys[at])
+}
+
+func (b *body1) numbers(dst []int, limit int64) []int {
+	b.j.array(func() {
+		v := b.j.within(0, limit)
+		if len(dst) >= maxRecordCarriers {
+			b.j.malformed("a record of too many workers")
+			return
+		}
+		dst = append(dst, int(v))
+	})
+	return dst
+}
+
+// add takes a record's wanted carriers. A tier this release does not know is none; a carrier without any is left out.
+func (b *body1) add(c *Chunk, key index.Key, p index.Parent) {
+	b.who = b.who[:0]
+	for i, w := range b.workers {
+		t := index.Device
+		if len(b.tiers) > 0 {
+			t = index.Tier(b.tiers[i]) & index.AllTiers
+		}
+		if w < len(b.places) && b.places[w] >= 0 && t != 0 {
+			b.who = append(b.who, index.Holding{Rank: b.places[w], Tiers: t})
+		}
+	}
+	if len(b.who) == 0 {
+		return
+	}
+	b.merge()
+	b.carried += len(b.who)
+	c.append(key, p, b.who)
+}
+
+// merge brings the carriers into order, one entry each.
+func (b *body1) merge() {
+	byRank := func(x, y index.Holding) int { return x.Rank - y.Rank }
+	if !slices.IsSortedFunc(b.who, byRank) {
+		slices.SortFunc(b.who, byRank)
+	}
+	kept := b.who[:1]
+	for _, w := range b.who[1:] {
+		if last := &kept[len(kept)-1]; last.Rank == w.Rank {
+			last.Tiers |= w.Tiers
+		} else {
+			kept = append(kept, w)
+		}
+	}
+	b.who = kept
+}
+
+// tail reads what follows the nodes.
+func (b *body1) tail() {
+	j := b.j
+	for first := false; j.more('}', &first); {
+		key := j.text()
+		j.expect(':')
+		if key != "empty_ranks" {
+			j.skip(0)
+			continue
+		}
+		j.array(func() {
+			w := j.worker(len(b.table.Empty))
+			b.table.Empty = append(b.table.Empty, TableRank{SectionKey{Scheme: index.SchemeSGLang}, Worker{URL: w.URL}, w.DP})
+		})
+		b.table.Complete = true
+	}
+	j.end()
+	b.ended = true
+}
+
+// drain reads an empty list of nodes and what follows it.
+func (b *body1) drain() {
+	if !b.j.more(']', &b.first) {
+		b.tail()
+	}
+}
