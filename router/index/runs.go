@@ -9,7 +9,7 @@ type Run struct {
 	Keys   []Key
 	// Set numbers the carriers: one number never means two sets.
 	Set uint32
-	// Who are the carriers, by place in the list of ranks the walk was begun with.
+	// Who are the carriers, by place in the list of ranks the walk was begun with, ascending.
 	Who []Holding
 }
 
@@ -351,6 +351,7 @@ func (e *Runs) enroll(set *carrierSet) numbered {
 		}
 	}
 	if len(n.who) > 0 {
+		slices.SortFunc(n.who, func(a, b Holding) int { return a.Rank - b.Rank })
 		n.set = e.numbered
 		e.numbered++
 	}
