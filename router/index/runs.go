@@ -44,7 +44,6 @@ type Runs struct {
 	slot    int
 	again   bool // the second scan: blocks no end led to
 	members []carrier
-	sink    uint64
 }
 
 const (
@@ -174,7 +173,7 @@ func (e *Runs) pinned(emit func(Run)) (more bool) {
 			busy++
 			w.hash = e.x.hash.sum(w.next)
 			seg := e.x.segs[w.hash>>(64-segmentBits)].Load()
-			e.sink += uint64(seg.parentOf(seg.home(w.hash), 0).Key) // the waits of all walkers overlap
+			seg.load(w.hash) // the waits of all walkers overlap
 		}
 		if busy == 0 {
 			if steps < stepsAPin {
@@ -198,7 +197,7 @@ func (e *Runs) begin(w *chainWalk, steps *int) bool {
 	for e.segment < segments {
 		seg := e.x.segs[e.segment].Load()
 		m := e.marksOf(e.segment, seg)
-		for n := slotsOf(seg); e.slot < n; {
+		for e.slot < seg.n {
 			at := e.slot
 			e.slot++
 			if *steps++; *steps > 8*stepsAPin {
@@ -208,8 +207,11 @@ func (e *Runs) begin(w *chainWalk, steps *int) bool {
 			if m.done[word]&bit != 0 || m.passed[word]&bit != 0 {
 				continue
 			}
+			if sm := seg.meta(at); !sm.live() || !e.again && sm.children() > 0 {
+				continue
+			}
 			node, _, ok := seg.read(at)
-			if !ok || !e.again && !childless(seg, at, node.Key, e.x) {
+			if !ok {
 				continue
 			}
 			w.busy, w.next, w.keys, w.cuts = true, node.Key, w.keys[:0], w.cuts[:0]
@@ -230,7 +232,7 @@ func (e *Runs) marksOf(number int, seg *segment) *marks {
 		if m.seg != nil && number == e.segment {
 			e.slot = 0
 		}
-		words := (slotsOf(seg) + 63) / 64
+		words := (seg.n + 63) / 64
 		*m = marks{seg, make([]uint64, words), make([]uint64, words)}
 	}
 	return m
@@ -357,16 +359,4 @@ func (e *Runs) enroll(set *carrierSet) numbered {
 	}
 	e.sets[set] = n
 	return n
-}
-
-// slotsOf gives the number of a segment's slots: the last home is the last slot.
-func slotsOf(s *segment) int { return s.home(^uint64(0)) + 1 }
-
-// childless tells whether a block ends a chain as far as it is known.
-func childless(s *segment, at int, k Key, x *Index) bool {
-	if s, ok := any(s).(interface{ meta(int) meta }); ok {
-		return s.meta(at).children() == 0
-	}
-	m, _, ok := s.find(k, x.hash.sum(k))
-	return ok && m.children() == 0
 }
