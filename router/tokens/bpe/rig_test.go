@@ -219,8 +219,8 @@ func gptLike() object {
 			with(special(0, "3.14"), object{"normalized": true, "single_word": true}),
 		),
 		"pre_tokenizer":  object{"type": "Sequence", "pretokenizers": []any{object{"type": "Digits", "individual_digits": true}, byteLevel(false, true)}},
-		"post_processor": nil,
-		"model":          object{"type": "BPE", "vocab": vocab, "merges": mergesAsTexts(learnt)},
+		"post_processor": nil, "decoder": byteLevel(false, true),
+		"model": object{"type": "BPE", "vocab": vocab, "merges": mergesAsTexts(learnt)},
 	}
 }
 
