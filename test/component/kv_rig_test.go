@@ -217,6 +217,22 @@ func (r *kvRouter) heardAll() {
 	}
 }
 
+// wantSum waits until the sum of a series over the fleet's engines has its value. The name may have labels before worker.
+func (r *kvRouter) wantSum(name string, want float64) {
+	r.t.Helper()
+	before := name + "{"
+	if strings.Contains(name, "{") {
+		before = name + ","
+	}
+	eventually(r.t, fmt.Sprintf("%s is %v in all", name, want), func() bool {
+		sum := 0.0
+		for i := range r.fleet.engines {
+			sum += r.metric(fmt.Sprintf("%sworker=%q}", before, workerOf(i)))
+		}
+		return sum == want
+	})
+}
+
 // kvBody is a completion over a prompt whose tokens follow from its name; suffix makes another one of the same prefix.
 func kvBody(name int, suffix ...int) string {
 	ids := make([]string, 0, kvPrompt+len(suffix))

@@ -45,14 +45,9 @@ func TestPromptsOfOneBeginningGoWhereItIsCached(t *testing.T) {
 			if got := r.metric(`routerfleet_policy_decisions_total{policy="cache_aware",reason="cache_hit"}`); got != 5*prompts {
 				t.Errorf("%v decisions by the cache, want %d", got, 5*prompts)
 			}
-			predicted, reported := 0.0, 0.0
-			for i := range f.engines {
-				predicted += r.metric(fmt.Sprintf(`routerfleet_policy_predicted_cached_tokens_total{worker=%q}`, workerOf(i)))
-				reported += r.metric(fmt.Sprintf(`routerfleet_policy_reported_cached_tokens_total{worker=%q}`, workerOf(i)))
-			}
-			if predicted != reported || predicted != prompts*(kvReusable+4*kvPrompt) {
-				t.Errorf("%v tokens predicted, %v reported, want %d", predicted, reported, prompts*(kvReusable+4*kvPrompt))
-			}
+			r.wantSum("routerfleet_policy_observed_answers_total", 6*prompts)
+			r.wantSum("routerfleet_policy_predicted_cached_tokens_total", prompts*(kvReusable+4*kvPrompt))
+			r.wantSum("routerfleet_policy_reported_cached_tokens_total", prompts*(kvReusable+4*kvPrompt))
 		})
 	}
 }
@@ -182,7 +177,7 @@ func TestExplainShowsTheTableToTheAdminOnly(t *testing.T) {
 	r := f.router(f.options(), 0)
 	r.ask(kvBody(1))
 	r.caughtUp()
-	before := r.metric(`routerfleet_requests_total{code="200",route="completions"}`)
+	r.wantMetric(`routerfleet_requests_total{code="200",route="completions"}`, 1)
 	table := r.explain(kvBody(1, 5))
 	if table.Policy != "cache_aware" || table.Reason != "cache_hit" || table.PromptTokens != kvPrompt+1 || table.Total != 2 || len(table.Candidates) != 2 {
 		t.Errorf("table: %+v", table)
@@ -203,9 +198,7 @@ func TestExplainShowsTheTableToTheAdminOnly(t *testing.T) {
 			t.Errorf("token %q: %d %s", token, code, text)
 		}
 	}
-	if got := r.metric(`routerfleet_requests_total{code="200",route="completions"}`); got != before+1 {
-		t.Errorf("%v answers more, want the table's", got-before)
-	}
+	r.wantMetric(`routerfleet_requests_total{code="200",route="completions"}`, 2) // the table's, too
 	states, err := f.engines[0].engine.State(t.Context())
 	if err != nil {
 		t.Fatal(err)
@@ -227,6 +220,7 @@ func TestWithoutEventsRequestsGoByLoad(t *testing.T) {
 	for p := range 20 {
 		r.ask(kvBody(1 + p))
 	}
+	r.wantSum(`routerfleet_worker_requests_total{outcome="success"`, 20)
 	for i := range f.engines {
 		if n := r.metric(fmt.Sprintf(`routerfleet_worker_requests_total{outcome="success",worker=%q}`, workerOf(i))); n < 4 {
 			t.Errorf("engine %s served %v of 20 requests", workerOf(i), n)

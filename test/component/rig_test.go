@@ -8,6 +8,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"os"
+	"runtime"
 	"strings"
 	"sync"
 	"syscall"
@@ -183,9 +184,14 @@ func (r *router) metric(series string) float64 {
 	return 0
 }
 
+// wantMetric waits until a series has its value: an answer is counted when its client has it already.
 func (r *router) wantMetric(series string, want float64) {
 	r.t.Helper()
-	if got := r.metric(series); got != want {
+	got := r.metric(series)
+	for deadline := time.Now().Add(30 * time.Second); got != want && time.Now().Before(deadline); got = r.metric(series) {
+		runtime.Gosched()
+	}
+	if got != want {
 		r.t.Errorf("%s: got %v, want %v", series, got, want)
 	}
 }
