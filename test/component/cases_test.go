@@ -16,7 +16,7 @@ import (
 )
 
 // production-stack#634, litellm#31499: closing the client did not cancel the engine's request.
-func TestCase06AClientThatLeavesFreesItsEngineWithinASecond(t *testing.T) {
+func TestCase06AClientThatLeavesFreesItsEngine(t *testing.T) {
 	for name, body := range map[string]string{"stream": streamBody, "no stream": chatBody, "before the first byte": streamBody} {
 		t.Run(name, func(t *testing.T) {
 			began := make(chan struct{}, 1)
@@ -37,7 +37,7 @@ func TestCase06AClientThatLeavesFreesItsEngineWithinASecond(t *testing.T) {
 			<-began
 			left := time.Now()
 			cancel()
-			if after := (<-heard).Sub(left); after > time.Second {
+			if after := (<-heard).Sub(left); after > atOnce {
 				t.Errorf("the engine heard after %s", after)
 			}
 			if got := <-done; got.err == nil {

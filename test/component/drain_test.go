@@ -47,7 +47,7 @@ func TestAShutdownUnderLoadLosesNoRequest(t *testing.T) {
 	}
 	a, b := newEngine(t, answer), newEngine(t, answer)
 	s := &service{
-		first:  startRouter(t, app.Options{ShutdownLingerSecs: 1, ShutdownDrainSecs: 30}, a.URL, b.URL),
+		first:  startRouter(t, app.Options{ShutdownLingerSecs: 4, ShutdownDrainSecs: 30}, a.URL, b.URL),
 		second: startRouter(t, app.Options{}, a.URL, b.URL),
 	}
 

@@ -173,7 +173,7 @@ func TestAFaultyEngineCostsNoRequestBesideAGoodOne(t *testing.T) {
 	}
 }
 
-func TestTheEngineHearsWithinASecondThatItsClientLeft(t *testing.T) {
+func TestTheEngineHearsThatItsClientLeft(t *testing.T) {
 	s := double(t, httpapi.SGLang, 1)
 	r := startRouter(t, app.Options{}, s.URL)
 	fault(t, s, `{"name":"stall","after_chunks":2}`)
@@ -196,7 +196,7 @@ func TestTheEngineHearsWithinASecondThatItsClientLeft(t *testing.T) {
 	eventually(t, "the engine counts a client that left", func() bool {
 		return strings.Contains(outcomes(), `"client_gone":1`)
 	})
-	if took := time.Since(left); took > time.Second {
+	if took := time.Since(left); took > atOnce {
 		t.Errorf("it took %s", took)
 	}
 }

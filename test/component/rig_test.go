@@ -30,6 +30,10 @@ const (
 	okAnswer        = `{"id":"c","object":"chat.completion","choices":[{"index":0,"message":{"role":"assistant","content":"hi"}}],"usage":{"prompt_tokens":7,"completion_tokens":1}}`
 )
 
+// atOnce is how soon an engine hears of a client that left, however busy this machine is. That nothing waits is proved in
+// package proxy, where time stands still.
+const atOnce = 15 * time.Second
+
 // eventually waits until a condition holds that another goroutine or process brings about. It fails the test after a
 // time no healthy machine needs.
 func eventually(t testing.TB, what string, holds func() bool) {
