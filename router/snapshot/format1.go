@@ -119,9 +119,10 @@ func (p *sectionBuild) head1(ready bool) ([]byte, error) {
 	return h.encode()
 }
 
+// newHead1 says that a replica that does not know its block size yet is no source, whatever it holds.
 func newHead1(k SectionKey, ready bool) *head1 {
 	return &head1{
-		Format: format1, BlockSize: uint32(k.BlockSize), Bigram: k.Bigram, Ready: ready,
+		Format: format1, BlockSize: uint32(k.BlockSize), Bigram: k.Bigram, Ready: ready && k.BlockSize > 0,
 		Workers: []worker1{}, Cursors: [][2]int64{},
 	}
 }
