@@ -42,14 +42,13 @@ type repairing struct {
 // openRepair begins with a batch that shows that others are missing.
 func (s *rankState) openRepair(b *kvevents.Batch) {
 	if s.awaiting == nil && (s.tight || s.now.Before(s.repair.cool)) {
-		s.unowe()
 		s.overGap(b)
 		s.take(b)
 		return
 	}
 	s.bookGap(b)
-	s.beginRepair("batches are missing")
 	s.held.add(b)
+	s.beginRepair("batches are missing")
 }
 
 // beginRepair holds what comes from now on. What a graft that is awaited lacks is its own kind of gap.

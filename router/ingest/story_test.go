@@ -6,6 +6,7 @@ import (
 	"hash/fnv"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -88,6 +89,9 @@ func (st *story) tell(line string) []string {
 	st.t.Helper()
 	st.line = line
 	w := strings.Fields(line)
+	if out, ok := st.tellOfSiblings(w); ok {
+		return out
+	}
 	var m message
 	switch w[0] {
 	case "register":
@@ -226,6 +230,9 @@ func (st *story) step(m message) []string {
 func (st *story) effect(e effect) string {
 	switch e := e.(type) {
 	case apply:
+		if e.keep {
+			return "apply and keep " + st.in[e.batch]
+		}
 		return "apply " + st.leaves(e.batch)
 	case discard:
 		return "discard " + st.leaves(e.batch)
@@ -269,7 +276,10 @@ func (st *story) leaves(b *kvevents.Batch) string {
 func (st *story) accounted() {
 	st.t.Helper()
 	held := map[*kvevents.Batch]bool{}
-	for _, b := range st.s.held.list {
+	for _, b := range slices.Concat(st.s.held.list, st.s.kept.list) {
+		if held[b] {
+			st.t.Errorf("%s: batch %s is held twice", st.line, st.in[b])
+		}
 		held[b] = true
 	}
 	for b, name := range st.in {
@@ -285,7 +295,7 @@ func (st *story) standing() string {
 	if s.epoch == 0 {
 		w = append(w, "no connection")
 	}
-	if s.state == Following || s.state == Proving {
+	if s.state == Following || s.state == Proving || s.state == Repairing {
 		w = append(w, fmt.Sprintf("at %d, %v", s.cursor.Seq, s.cursor.Proof))
 		if s.cursor.Partial {
 			w = append(w, "partial")
@@ -297,5 +307,5 @@ func (st *story) standing() string {
 	if n := len(s.held.list); n > 0 {
 		w = append(w, fmt.Sprintf("holds %d..%d", s.held.list[0].Seq, s.held.list[n-1].Seq))
 	}
-	return strings.Join(w, ", ")
+	return strings.Join(append(w, st.owing()...), ", ")
 }
