@@ -70,10 +70,26 @@ type kvFleet struct {
 	kind    kvKind
 	port    int
 	engines []*kvEngine
+
+	// What follows changes the engines that are started next; nil and zero change nothing.
+	model func(i int) string
+	hosts []string                                            // theirs, their HTTP on kvHTTPPort
+	hears func(i int, own *publish.Server) enginesim.Observer // of what an engine caches
+}
+
+// kvHTTPPort is where engines serve whose host is chosen beforehand: nobody else has the host.
+const kvHTTPPort = "18000"
+
+// modelOf is the model that engine i serves.
+func (f *kvFleet) modelOf(i int) string {
+	if f.model == nil {
+		return "m"
+	}
+	return f.model(i)
 }
 
 // newKVFleet starts engines with caches of so many blocks that take no time.
-func newKVFleet(t testing.TB, kind kvKind, n, blocks int) *kvFleet {
+func newKVFleet(t testing.TB, kind kvKind, n, blocks int, change ...func(*kvFleet)) *kvFleet {
 	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
@@ -81,6 +97,9 @@ func newKVFleet(t testing.TB, kind kvKind, n, blocks int) *kvFleet {
 	}
 	f := &kvFleet{t: t, kind: kind, port: l.Addr().(*net.TCPAddr).Port}
 	l.Close()
+	for _, c := range change {
+		c(f)
+	}
 	for i := range n {
 		f.engines = append(f.engines, f.start(i, blocks))
 	}
@@ -90,7 +109,10 @@ func newKVFleet(t testing.TB, kind kvKind, n, blocks int) *kvFleet {
 
 func (f *kvFleet) start(i, blocks int) *kvEngine {
 	f.t.Helper()
-	host, seed := kvHost(), fmt.Sprint("engine ", i)
+	host, port, seed := kvHost(), "0", fmt.Sprint("engine ", i)
+	if i < len(f.hosts) {
+		host, port = f.hosts[i], kvHTTPPort
+	}
 	if f.kind.hash == publish.SHA256CBOR {
 		seed = "42"
 	}
@@ -110,14 +132,18 @@ func (f *kvFleet) start(i, blocks int) *kvEngine {
 	if err := e.events.Bind(); err != nil {
 		f.t.Fatal(err)
 	}
-	if e.engine, err = enginesim.New(enginesim.Options{Blocks: blocks, PageSize: kvPage, Observer: e.events}); err != nil {
+	var observer enginesim.Observer = e.events
+	if f.hears != nil {
+		observer = f.hears(i, e.events)
+	}
+	if e.engine, err = enginesim.New(enginesim.Options{Blocks: blocks, PageSize: kvPage, Observer: observer}); err != nil {
 		f.t.Fatal(err)
 	}
-	server, err := httpapi.New(httpapi.Options{Engine: e.engine, Model: "m", Dialect: api, Name: seed, Events: e.events.Publisher()})
+	server, err := httpapi.New(httpapi.Options{Engine: e.engine, Model: f.modelOf(i), Dialect: api, Name: seed, Events: e.events.Publisher()})
 	if err != nil {
 		f.t.Fatal(err)
 	}
-	listener, err := net.Listen("tcp", net.JoinHostPort(host, "0"))
+	listener, err := net.Listen("tcp", net.JoinHostPort(host, port))
 	if err != nil {
 		f.t.Fatal(err)
 	}

@@ -107,6 +107,16 @@ type router struct {
 // startRouter starts a router over the engines and waits until it is ready for all of them.
 func startRouter(t testing.TB, o app.Options, engines ...string) *router {
 	t.Helper()
+	r := bootRouter(t, o, engines...)
+	eventually(t, "all workers are in rotation", func() bool {
+		return r.metric(`routerfleet_workers{state="in_rotation"}`) == float64(len(engines)) && r.readyz() == 200
+	})
+	return r
+}
+
+// bootRouter starts one and does not wait for its engines.
+func bootRouter(t testing.TB, o app.Options, engines ...string) *router {
+	t.Helper()
 	for i, url := range engines {
 		o.Worker = append(o.Worker, string(rune('a'+i))+"="+url)
 	}
@@ -133,9 +143,6 @@ func startRouter(t testing.TB, o app.Options, engines ...string) *router {
 	t.Cleanup(func() {
 		transport.CloseIdleConnections()
 		r.stop()
-	})
-	eventually(t, "all workers are in rotation", func() bool {
-		return r.metric(`routerfleet_workers{state="in_rotation"}`) == float64(len(engines)) && r.readyz() == 200
 	})
 	return r
 }
