@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"strconv"
+	"time"
 
 	"github.com/routerfleet/routerfleet/router/cursor"
 	"github.com/routerfleet/routerfleet/router/index"
@@ -11,11 +12,11 @@ import (
 
 // table2 is the JSON answer to cursors_only where format 2 is accepted.
 type table2 struct {
-	Format int      `json:"format"`
-	Ready  bool     `json:"producer_ready"`
-	Since  int64    `json:"seedable_since_ms,omitempty"`
-	Empty  []rank2  `json:"empty_ranks"`
-	Ranks  []entry2 `json:"ranks"`
+	Format int       `json:"format"`
+	Ready  bool      `json:"producer_ready"`
+	Since  time.Time `json:"seedableSince,omitzero"`
+	Empty  []rank2   `json:"empty_ranks"`
+	Ranks  []entry2  `json:"ranks"`
 }
 
 // rank2 names a rank.
@@ -76,7 +77,7 @@ func (r *rank2) section() SectionKey {
 
 // cursors2 answers cursors_only: a live read, every rank with a cursor.
 func cursors2(src Source) ([]byte, error) {
-	t := table2{Format: format2, Ready: src.Ready(), Since: unixMillis(src.SeedableSince()), Empty: []rank2{}, Ranks: []entry2{}}
+	t := table2{Format: format2, Ready: src.Ready(), Since: src.SeedableSince().UTC(), Empty: []rank2{}, Ranks: []entry2{}}
 	for _, s := range src.Sections() {
 		for _, r := range s.Rows {
 			if r.begun() {
@@ -119,7 +120,7 @@ func decodeTable2(body []byte) (*Table, error) {
 	if len(in.Ranks) > maxRows || len(in.Empty) > maxRows {
 		return nil, reject(Malformed, "the cursors are of %d and %d ranks, more than %d", len(in.Ranks), len(in.Empty), maxRows)
 	}
-	t := &Table{Format: format2, Ready: in.Ready, SeedableSince: fromMillis(in.Since), Complete: true}
+	t := &Table{Format: format2, Ready: in.Ready, SeedableSince: in.Since, Complete: true}
 	for i := range in.Ranks {
 		t.Rows = append(t.Rows, in.Ranks[i].row())
 	}
