@@ -17,6 +17,7 @@ type cacheAware struct {
 	suspicions  Suspicions
 	now         func() time.Time
 	predictions *predictions
+	texts       *predictions // of prompts without block keys
 	truths      truths
 	rosters     rosters
 	metrics     *metrics
@@ -42,6 +43,7 @@ func newCacheAware(o Options) (Policy, error) {
 	p := &cacheAware{
 		knobs: knobs, directory: o.Directory, suspicions: o.Suspicions, now: o.Now,
 		predictions: newPredictions(knobs.PredictTTL, o.Now()),
+		texts:       newPredictions(approximateTTL, o.Now()),
 		scratch:     sync.Pool{New: func() any { return new(scores) }},
 	}
 	var err error
@@ -76,13 +78,16 @@ func (p *cacheAware) Decide(r Request, candidates []*workers.Rank) (Decision, bo
 // release gives scratch memory back, without what it refers to.
 func (p *cacheAware) release(s *scores) {
 	clear(s.keys)
-	s.roster = nil
+	s.roster, s.texts = nil, nil
 	p.scratch.Put(s)
 }
 
 func (p *cacheAware) Sent(d Decision) {
 	if len(d.keys) > 0 {
 		p.predictions.sent(d.keys, d.depth, tenant{d.hash, uint32(d.life)}, p.now())
+	}
+	if len(d.texts) > 0 {
+		p.texts.sent(d.texts, 0, tenant{d.hash, uint32(d.life)}, p.now())
 	}
 }
 
@@ -98,6 +103,7 @@ type score struct {
 	depth     int32 // blocks its index holds
 	weighted  int32 // the same by tier, in hundredths of a block
 	predicted int32 // blocks by predicted credit, 0 when the index knows as much
+	chunks    int32 // chunks of text it was sent lately, of a prompt without block keys
 	trust     Trust
 	life      uint64
 	believed  int32 // percent
@@ -117,6 +123,9 @@ type scores struct {
 	levels  []uint64       // a bit for each level that was asked for predicted credit
 	hits    []hit
 	tie     rendezvous
+	// texts are the keys of a prompt's text where it has no others, of some chunk tokens each.
+	texts []index.Key
+	chunk int
 
 	chosen int
 	reason Reason
@@ -142,6 +151,7 @@ func (p *cacheAware) score(s *scores, r Request, candidates []*workers.Rank) {
 	if p.knobs.PredictTTL > 0 {
 		s.predict(p.predictions, now)
 	}
+	s.approximate(p.texts, r.Keys, now)
 	for i := range s.rows {
 		row := &s.rows[i]
 		s.weigh(i, p.knobs)
@@ -218,6 +228,10 @@ func (s *scores) predict(p *predictions, at time.Time) {
 // weigh turns what a candidate holds into credit.
 func (s *scores) weigh(i int, k Knobs) {
 	row, seat := &s.rows[i], &s.roster.seats[i]
+	if row.chunks > 0 {
+		row.credit = s.approximateCredit(row, k)
+		return
+	}
 	if seat.catalog == none {
 		return
 	}
@@ -262,6 +276,8 @@ func (s *scores) why(guarded bool) Reason {
 	switch {
 	case guarded:
 		return Guarded
+	case row.chunks > 0 && row.credit > 0:
+		return ApproximateHit
 	case len(s.roster.catalogs) == 0:
 		return NoIndex
 	case !s.keyed():
@@ -292,6 +308,10 @@ func (s *scores) keyed() bool {
 func (s *scores) decision(candidates []*workers.Rank) Decision {
 	row, seat := &s.rows[s.chosen], &s.roster.seats[s.chosen]
 	d := Decision{Rank: candidates[s.chosen], Reason: s.reason, CreditTokens: int(row.credit)}
+	if len(s.texts) > 0 {
+		d.texts, d.hash, d.life = s.texts, seat.hash, row.life
+		return d
+	}
 	if seat.catalog == none || len(s.keys[seat.catalog]) == 0 {
 		return d
 	}

@@ -18,12 +18,13 @@ const (
 	NoKeys                        // the prompt has no block keys
 	NoIndex                       // no candidate is in an index
 	Guarded                       // the cheapest candidate had too much to do
+	ApproximateHit                // the chosen rank was sent some of the text lately; block keys are not known
 
 	reasonEnd
 )
 
 var reasonNames = [reasonEnd]string{
-	"policy", "cache_hit", "predicted_hit", "cache_miss", "cache_overridden", "no_keys", "no_index", "guard",
+	"policy", "cache_hit", "predicted_hit", "cache_miss", "cache_overridden", "no_keys", "no_index", "guard", "approximate_hit",
 }
 
 // String returns the reason's label value.
@@ -51,6 +52,7 @@ type Decision struct {
 	hash      uint64      // the rank's identity
 	truth     *truth      // nil when there is nothing to compare with
 	life      uint64      // of what the rank held at the decision
+	texts     []index.Key // of the prompt's text, where it has no block keys
 }
 
 // PromisedTokens is how many tokens of the prompt the chosen rank's index holds: what Observe compares.

@@ -32,6 +32,8 @@ type Row struct {
 	// MatchedBlocks are held by the index; PredictedBlocks, if more, by what the rank was sent moments ago.
 	MatchedBlocks   int `json:"matchedBlocks"`
 	PredictedBlocks int `json:"predictedBlocks,omitempty"`
+	// ApproximateTokens are about what it was sent of the prompt's text lately, where block keys are not known.
+	ApproximateTokens int `json:"approximateTokens,omitempty"`
 	// TierPercent is what a matched block counts on average, by the memory it is in.
 	TierPercent int `json:"tierPercent"`
 	// Trust is how far the index is believed, TrustPercent what that leaves of a block.
@@ -124,6 +126,7 @@ func (s *scores) row(i int, rank *workers.Rank) Row {
 	row := rowOf(rank, from.load)
 	row.Chosen, row.Tied, row.Guard = i == s.chosen, from.tied, from.verdict.String()
 	row.MatchedBlocks, row.PredictedBlocks = int(from.depth), int(from.predicted)
+	row.ApproximateTokens = int(from.chunks) * s.chunk
 	row.TrustPercent, row.CreditTokens = int(from.believed), from.credit
 	if from.depth > 0 {
 		row.TierPercent = int(from.weighted / from.depth)
