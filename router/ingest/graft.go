@@ -58,17 +58,21 @@ func (p *Pump) during(ctx context.Context, do func(p *Pump) bool) (more bool, er
 // restore them bit by bit, unseen; once the section is whole, what was held beyond its cursors is applied to it and all
 // of it becomes the ranks' state at once. An error is one of the section or of the context: nothing has changed then.
 func (p *Pump) Graft(ctx context.Context, v *snapshot.Vetted, owed []RankEpoch) ([]GraftResult, error) {
-	return p.graft(ctx, vetted{v}, owed)
+	return graftBy(ctx, p.during, vetted{v}, owed)
 }
 
-func (p *Pump) graft(ctx context.Context, v offer, owed []RankEpoch) ([]GraftResult, error) {
+// stepper has the pump do a step, waits for it, and gives what it gave.
+type stepper func(ctx context.Context, do func(p *Pump) bool) (more bool, err error)
+
+// graftBy grafts with whatever reaches the pump.
+func graftBy(ctx context.Context, during stepper, v offer, owed []RankEpoch) ([]GraftResult, error) {
 	g := &graft{key: v.Key(), results: make([]GraftResult, len(owed))}
 	for i, o := range owed {
 		g.results[i].RankEpoch = o
 	}
 	accepted := map[index.Rank]bool{}
 	offered := v.Ranks()
-	if _, err := p.during(ctx, func(p *Pump) bool { return g.sort(p, offered, accepted) }); err != nil {
+	if _, err := during(ctx, func(p *Pump) bool { return g.sort(p, offered, accepted) }); err != nil {
 		return nil, err
 	}
 	if len(accepted) == 0 {
@@ -76,25 +80,25 @@ func (p *Pump) graft(ctx context.Context, v offer, owed []RankEpoch) ([]GraftRes
 	}
 	v.Retain(func(r index.Rank) bool { return accepted[r] })
 	offered = v.Ranks()
-	more, err := p.during(ctx, func(p *Pump) bool { return g.begin(p, offered) })
+	more, err := during(ctx, func(p *Pump) bool { return g.begin(p, offered) })
 	if more {
-		err = g.pull(ctx, p, v)
+		err = g.pull(ctx, during, v)
 	}
 	for more = more && err == nil; more && err == nil; {
-		more, err = p.during(ctx, g.end)
+		more, err = during(ctx, g.end)
 	}
 	if err != nil {
-		_, _ = p.during(context.WithoutCancel(ctx), g.drop) // fails when the pump has stopped, and its indexes with it
+		_, _ = during(context.WithoutCancel(ctx), g.drop) // fails when the pump has stopped, and its indexes with it
 		return nil, err
 	}
 	return g.results, nil
 }
 
 // pull hands the section to the pump, chunk by chunk. Once no rank is left that wants it the rest is not read.
-func (g *graft) pull(ctx context.Context, p *Pump, v offer) error {
+func (g *graft) pull(ctx context.Context, during stepper, v offer) error {
 	f := &feed{}
 	send := func() error {
-		more, err := p.during(ctx, func(p *Pump) bool { return g.take(p, f) })
+		more, err := during(ctx, func(p *Pump) bool { return g.take(p, f) })
 		if f.reset(); err == nil && !more {
 			err = errUnwanted
 		}
