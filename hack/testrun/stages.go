@@ -130,7 +130,7 @@ func libzmq(ctx context.Context, env *environment, log *os.File) (counts, error)
 
 // npmTests compare with other people's implementations: they need node and npm, and a registry the first time.
 func npmTests(ctx context.Context, env *environment, log *os.File) (counts, error) {
-	return env.goTest(ctx, log, call{argv: []string{"-tags=npm", "-count=1", "-timeout=15m", "./router/tokens/..."}})
+	return env.goTest(ctx, log, call{argv: []string{"-tags=npm", "-count=1", "-timeout=15m", "./router/tokens/...", "./test/bench/tokens"}})
 }
 
 // clusterTests start clusters of their own, apart from the one of the end-to-end tests.

@@ -37,7 +37,7 @@ type Folder string
 
 // Install fetches the packages unless that was done before. Several processes may do it at once.
 func Install(ctx context.Context) (Folder, error) {
-	root, err := repository()
+	root, err := Repository()
 	if err != nil {
 		return "", err
 	}
@@ -76,8 +76,8 @@ func install(ctx context.Context, done string) error {
 	return nil
 }
 
-// repository finds the repository that the working directory is in.
-func repository() (string, error) {
+// Repository finds the root of the repository that the working directory is in.
+func Repository() (string, error) {
 	at, err := os.Getwd()
 	if err != nil {
 		return "", err

@@ -66,7 +66,7 @@ func TestTwoInstallsAtOnceLeaveOneFolder(t *testing.T) {
 }
 
 func TestTheRepositoryIsFoundFromItsFolders(t *testing.T) {
-	root, err := repository()
+	root, err := Repository()
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -74,7 +74,7 @@ func TestTheRepositoryIsFoundFromItsFolders(t *testing.T) {
 		t.Error(err)
 	}
 	t.Chdir(t.TempDir())
-	if root, err := repository(); err == nil {
+	if root, err := Repository(); err == nil {
 		t.Errorf("a folder outside is in %s", root)
 	}
 }

@@ -43,10 +43,12 @@ func (t *Tokenizer) setVocab(f *file) error {
 func (t *Tokenizer) setMerges(f *file) error {
 	t.pairs = newPairTable(len(f.model.merges))
 	vocab := f.model.vocab
+	var both []byte
 	for rank, m := range f.model.merges {
+		both = append(append(both[:0], m[0]...), m[1]...)
 		left, ok1 := vocab[m[0]]
 		right, ok2 := vocab[m[1]]
-		merged, ok3 := vocab[m[0]+m[1]]
+		merged, ok3 := vocab[string(both)]
 		if !ok1 || !ok2 || !ok3 {
 			return unsupported("merge %d of %.100q and %.100q is not of tokens to a token of the vocabulary", rank, m[0], m[1])
 		}
