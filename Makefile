@@ -79,10 +79,11 @@ fuzz: ## Fuzz every target for FUZZTIME (default 30s); new failures land in test
 	go run ./hack/testrun --fuzztime $(FUZZTIME) fuzz
 
 .PHONY: bench
-bench: ## Measure router, index and events beside plainer ones, write docs/performance.md
+bench: ## Measure router, index, events and tokens beside plainer ones, write docs/performance.md
 	go run ./test/bench --write docs/performance.md
 	go run ./test/bench/index --write docs/performance.md
 	go run ./test/bench/events --write docs/performance.md
+	go run ./test/bench/tokens --write docs/performance.md
 
 .PHONY: bench-micro
 bench-micro: ## Go benchmarks; compare ten runs with benchstat
