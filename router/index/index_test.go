@@ -490,3 +490,28 @@ func TestRanksAreListedWhileTheyLive(t *testing.T) {
 		t.Error("a forgotten rank stored a block")
 	}
 }
+
+func TestDepthsOfAWordAreThoseGivenOneByOne(t *testing.T) {
+	r := seeded(t, 13)
+	for range 2000 {
+		w := ^uint64(0)
+		for range r.IntN(20) {
+			w &^= 1 << r.IntN(64)
+		}
+		got, want := Result{depth: make([]int32, 192)}, make([]int32, 192)
+		for id := range want {
+			want[id] = r.Int32()
+			got.depth[id] = want[id]
+		}
+		got.setDepth(1, w, 7)
+		for id := range want {
+			if id/64 == 1 && w>>(id%64)&1 != 0 {
+				want[id] = 7
+			}
+		}
+		if !slices.Equal(got.depth, want) {
+			t.Fatalf("word %x: depths %v, want %v", w, got.depth, want)
+		}
+		got.setDepth(3, w, 7) // ranks that joined after the view: no depth
+	}
+}

@@ -15,8 +15,13 @@ type probed struct {
 	place place
 }
 
-// firstGallop is the first step; each further one doubles.
-const firstGallop = 8
+const (
+	// firstGallop is the first step; each further one doubles.
+	firstGallop = 8
+	// gallopAhead is how many steps are loaded together: of a long prefix that is held, all of them in two turns; of one
+	// that is not, no more than that in vain.
+	gallopAhead = 4
+)
 
 func (j *jumper) probe(level int) probed {
 	j.r.probes++
@@ -47,18 +52,37 @@ func (x *Index) jump(keys []Key, r *Result) bool {
 	return true
 }
 
+// load has the processor fetch what probes of some levels will read. A probe's outcome decides about the next one, and
+// its wait for memory is most of its cost: what is likely to be probed is loaded together before.
+func (j *jumper) load(level int) { j.x.load(j.keys[level]) }
+
 // gallop settles all levels up to the last present one, or to the first absent one it finds, and gives that.
 func (j *jumper) gallop(from probed) probed {
-	end := len(j.keys) - 1
+	end, loaded := len(j.keys)-1, 0
 	for step := firstGallop; from.id != 0 && from.level < end && j.closed; step *= 2 {
+		if loaded == 0 {
+			loaded = j.loadSteps(from.level, step)
+		}
+		loaded--
 		to := j.probe(min(from.level+step, end))
-		from = j.between(from, to)
+		from = j.between(from, to, false)
 	}
 	return from
 }
 
+// loadSteps loads the next few levels of a gallop and gives their number.
+func (j *jumper) loadSteps(level, step int) (n int) {
+	for end := len(j.keys) - 1; n < gallopAhead && level < end; n++ {
+		level = min(level+step, end)
+		j.load(level)
+		step *= 2
+	}
+	return n
+}
+
 // between settles the ranks whose last level lies in [a, b), and gives b, or the first absent level if b is absent.
-func (j *jumper) between(a, b probed) probed {
+// loaded tells that the level it probes first is.
+func (j *jumper) between(a, b probed, loaded bool) probed {
 	if !j.closed {
 		return b
 	}
@@ -67,12 +91,18 @@ func (j *jumper) between(a, b probed) probed {
 		return b
 	}
 	if b.level-a.level > 1 {
-		mid := j.between(a, j.probe((a.level+b.level)/2))
+		half := (a.level + b.level) / 2
+		if !loaded { // one of the three after this probe, too
+			j.load(half)
+			j.load((a.level + half) / 2)
+			j.load((half + b.level) / 2)
+		}
+		mid := j.between(a, j.probe(half), !loaded)
 		if mid.id == 0 {
 			j.closed = j.closed && b.id == 0 // a hole, with a block behind it
 			return mid
 		}
-		return j.between(mid, b)
+		return j.between(mid, b, !loaded)
 	}
 	upper, lower := noCarriers, j.x.sets.at(a.id)
 	if b.id != 0 {
@@ -124,9 +154,13 @@ func (j *jumper) leave(lo int, lower, upper *carrierSet, hi int) {
 func (j *jumper) nothingBeyond(depth int) bool {
 	rest := len(j.keys) - depth
 	probes := min(tailProbes, rest)
+	// The last level and others evenly before it; the first absent level is known.
+	level := func(i int) int { return len(j.keys) - 1 - i*rest/probes }
 	for i := range probes {
-		// The last level and others evenly before it; the first absent level is known.
-		if level := len(j.keys) - 1 - i*rest/probes; level >= depth && j.probe(level).id != 0 {
+		j.load(level(i))
+	}
+	for i := range probes {
+		if at := level(i); at >= depth && j.probe(at).id != 0 {
 			return false
 		}
 	}

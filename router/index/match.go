@@ -189,9 +189,34 @@ func (p place) mark() {
 
 // setDepth gives depth d to the ranks in word i of a bitset.
 func (r *Result) setDepth(i int, w uint64, d int) {
+	if bits.OnesCount64(w) > fillFrom && (i+1)*64 <= len(r.depth) {
+		fill((*[64]int32)(r.depth[i*64:]), w, int32(d))
+		return
+	}
 	for ; w != 0; w &= w - 1 {
 		if id := i*64 + bits.TrailingZeros64(w); id < len(r.depth) {
 			r.depth[id] = int32(d)
 		}
+	}
+}
+
+// fillFrom is the number of ranks of 64 from which it is quicker to write all and put the others back.
+const fillFrom = 56
+
+// fill gives depth d to the ranks in w, all but a few.
+func fill(depth *[64]int32, w uint64, d int32) {
+	var others [64 - fillFrom]int32
+	n := 0
+	for rest := ^w; rest != 0; rest &= rest - 1 {
+		others[n] = depth[bits.TrailingZeros64(rest)]
+		n++
+	}
+	for i := range depth {
+		depth[i] = d
+	}
+	n = 0
+	for rest := ^w; rest != 0; rest &= rest - 1 {
+		depth[bits.TrailingZeros64(rest)] = others[n]
+		n++
 	}
 }

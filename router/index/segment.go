@@ -64,6 +64,8 @@ const (
 	minSlots = 16
 	// loadNum/loadDen is the share of slots in use (live, ghost or dead) from which a segment is rebuilt.
 	loadNum, loadDen = 4, 5
+	// nextLine is how many slots on another cache line of 64 bytes is likely.
+	nextLine = 3
 )
 
 // at gives a slot by its number.
@@ -89,8 +91,15 @@ func (s *segment) home(hash uint64) int {
 	return int(at)
 }
 
-// load has the processor fetch where a probe for hash begins: of several probes ahead of their use, the waits overlap.
-func (s *segment) load(hash uint64) { atomic.LoadUint64(&s.at(s.home(hash)).key) }
+// load has the processor fetch where a probe for hash begins, and what lies a cache line further, where one in two probes
+// ends: of several probes ahead of their use, the waits overlap.
+func (s *segment) load(hash uint64) {
+	at := s.home(hash)
+	atomic.LoadUint64(&s.at(at).key)
+	if at += nextLine; at < s.n {
+		atomic.LoadUint64(&s.at(at).key)
+	}
+}
 
 // find gives the meta word and place of a live key. It is the readers' probe; point 1 of the package doc is this loop.
 func (s *segment) find(k Key, hash uint64) (m meta, at int, ok bool) {
@@ -148,7 +157,8 @@ func (s *segment) seek(k Key, hash uint64) (at int, m meta) {
 }
 
 // occupy gives a slot to a key, live last. The slot is not live, and its version is none that a block had in it: it was
-// changed when the last one left. Writer only.
+// changed when the last one left. A mark that queries left for another block stays, and spares this one a round of the
+// clock hand: to look costs a wait for memory. Writer only.
 func (s *segment) occupy(at int, k Key, p Parent, set setID, children int) meta {
 	sl := s.at(at)
 	m := (stateLive | meta(sl.meta).version()).withSet(set).withChildren(children)
@@ -158,7 +168,6 @@ func (s *segment) occupy(at int, k Key, p Parent, set setID, children int) meta 
 	atomic.StoreUint64(&sl.key, uint64(k))
 	atomic.StoreUint64(&sl.parent, uint64(p.Key))
 	atomic.StoreUint64(&sl.meta, uint64(m))
-	s.unmark(at)
 	return m
 }
 
