@@ -17,6 +17,11 @@ type call struct {
 	ids     *tokenIDs
 	salt    []byte
 	unkeyed missReason
+	// written is the prompt as the client wrote it: text in quotes, maybe in a list of one, or the messages.
+	written []byte
+	// bare says add_special_tokens is off; tools that a chat has some, toolsValue what they are.
+	bare, tools bool
+	toolsValue  []byte
 }
 
 // readCall scans body once. promptMembers name the members that may hold the prompt, the first present one counts.
@@ -35,6 +40,10 @@ func readCall(body []byte, promptMembers []string, ids *tokenIDs) (call, *Error)
 			c.stream = string(value) == "true"
 		case "cache_salt":
 			c.salt = value
+		case "add_special_tokens":
+			c.bare = string(value) == "false"
+		case "tools":
+			c.tools, c.toolsValue = asks(value), value
 		default:
 			if reason := unkeyedMembers[string(key)]; reason != missNone && c.unkeyed == missNone && asks(value) {
 				c.unkeyed = reason
@@ -62,6 +71,6 @@ func readCall(body []byte, promptMembers []string, ids *tokenIDs) (call, *Error)
 	default:
 		return call{}, &Error{Code: CodeBadRequest, Param: "model", Message: "model must be a string"}
 	}
-	c.prompt = readPrompt(promptValue, ids)
+	c.prompt, c.written = readPrompt(promptValue, ids), promptValue
 	return c, nil
 }

@@ -52,6 +52,15 @@ func newExchange(h *Handler, w *answer, r *http.Request, rt *route, c call, arri
 	return x
 }
 
+// tokenize finds the prompt's tokens where an index could use their keys. What must not fail for it goes on without.
+func (x *exchange) tokenize() {
+	defer func() { x.h.survived(recover(), "finding the tokens of a prompt") }()
+	x.keys.read(x.ctx, x.arrived)
+	if x.keys.tokens > 0 {
+		x.request.PromptTokens = x.keys.tokens
+	}
+}
+
 // run asks engines until one has an answer that counts, and relays it. What may be tried again, and how often:
 //
 //  1. Nothing once a byte of an answer has gone to the client.
@@ -70,6 +79,7 @@ func (x *exchange) run() {
 
 	var held *heldAnswer
 	asked, unsent, closed := 0, 0, 0
+	x.tokenize()
 	t, fault := x.choose()
 	if fault != nil {
 		fault.write(x.w)

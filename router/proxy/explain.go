@@ -27,6 +27,8 @@ type explanation struct {
 	policy.Table
 	// KeyMiss says why the prompt has no block keys; absent when it has, or when no index could use them.
 	KeyMiss string `json:"keyMiss,omitempty"`
+	// Tokenization is what knew the prompt's tokens; absent when no index could use them.
+	Tokenization string `json:"tokenization,omitempty"`
 }
 
 func asksToExplain(r *http.Request) bool { return r.Header.Get(headerExplain) == "1" }

@@ -8,6 +8,8 @@ import (
 
 	"github.com/routerfleet/routerfleet/router/policy"
 	"github.com/routerfleet/routerfleet/router/tokens"
+	"github.com/routerfleet/routerfleet/router/tokens/chain"
+	"github.com/routerfleet/routerfleet/router/tokens/parity"
 	"github.com/routerfleet/routerfleet/router/workers"
 )
 
@@ -20,6 +22,14 @@ type KeyOptions struct {
 	Seed tokens.Seed
 	// HashSeed is vLLM's PYTHONHASHSEED, of scheme vllm-sha256-cbor.
 	HashSeed string
+
+	// Readers lists who reads a model's prompts, by dialect; none while no index could use keys of that model. It is
+	// called for each request and must not block. nil: keys are made of token ids only.
+	Readers func(model string) []Reader
+	// Chain finds the tokens of texts and chats. Required with Readers.
+	Chain *chain.Chain
+	// Parity hears how the tokens compare with what engines say; nil: nobody does.
+	Parity *parity.Watch
 }
 
 // keyMaker makes the block keys of requests.
@@ -124,6 +134,14 @@ type promptKeys struct {
 	// quiet leaves a miss uncounted.
 	quiet bool
 
+	// readers are who reads the prompt, readings what became of it for each dialect (see read). tokens is how many it has,
+	// 0 unless they were found; path how they were.
+	readers  []Reader
+	readings [dialects]reading
+	tokens   int
+	path     string
+	chunks   []tokens.Key // see Approximate
+
 	spaces []spaceKeys
 	miss   missReason // the first there was
 }
@@ -171,6 +189,14 @@ func (p *promptKeys) make(s *spaceKeys) missReason {
 	if p.call.ids == nil { // the first index appeared while the request was read
 		return missNone
 	}
+	ids := p.call.ids
+	if p.call.prompt.form != formTokens {
+		r := &p.readings[dialectOf(s.space.Scheme)]
+		if r.ids == nil {
+			return p.unread(r.miss)
+		}
+		ids = r.ids
+	}
 	salt, ok := readSalt(p.call.salt)
 	if !ok {
 		return missUnreadable
@@ -183,7 +209,7 @@ func (p *promptKeys) make(s *spaceKeys) missReason {
 	defer keyers.Put(keyer)
 	into := keyPool.Get().(*[]tokens.Key)
 	var err error
-	*into, err = keyer.Append((*into)[:0], p.call.ids.list, tokens.Context{CacheSalt: salt, LoRA: p.maker.adapter(p.call.model)})
+	*into, err = keyer.Append((*into)[:0], ids.list, tokens.Context{CacheSalt: salt, LoRA: p.maker.adapter(p.call.model)})
 	if err != nil {
 		keyPool.Put(into)
 		if errors.Is(err, tokens.ErrNoKeys) {
@@ -199,16 +225,25 @@ func (p *promptKeys) make(s *spaceKeys) missReason {
 func (p *promptKeys) unkeyed() missReason {
 	c := p.call
 	switch {
-	case c.prompt.form == formText:
-		return missText
 	case c.prompt.form == formBatch:
 		return missBatch
-	case c.prompt.form == formOther && p.route.chat:
-		return missChat
-	case c.prompt.form == formOther, c.ids != nil && c.ids.bad:
+	case c.prompt.form == formOther && !p.route.chat, c.ids != nil && c.ids.bad:
 		return missUnreadable
 	}
 	return c.unkeyed
+}
+
+// unread says why there are no tokens of words.
+func (p *promptKeys) unread(known missReason) missReason {
+	switch {
+	case known != missNone:
+		return known
+	case len(p.readers) > 0: // its engines came after the prompt was read
+		return missNone
+	case p.route.chat:
+		return missChat
+	}
+	return missText
 }
 
 // readSalt reads a raw cache_salt. None and an empty one are the same.
@@ -243,4 +278,8 @@ func (p *promptKeys) release() {
 		}
 	}
 	p.spaces = nil
+	for i := range p.readings {
+		p.readings[i].ids.free()
+		p.readings[i].ids = nil
+	}
 }

@@ -22,6 +22,7 @@ type metrics struct {
 	tokens    *prometheus.CounterVec // kind
 	usageless prometheus.Counter
 	misses    *prometheus.CounterVec // reason
+	paths     *prometheus.CounterVec // path
 }
 
 // Edges in seconds. Generations take from tens of milliseconds to minutes; the time to the first token starts where
@@ -59,9 +60,10 @@ func newMetrics(r prometheus.Registerer) (*metrics, error) {
 		tokens:    counters("usage_tokens_total", "Tokens the engines reported in answers: prompt, the cached part of it, and completion.", "kind"),
 		usageless: counter("usage_unknown_total", "Successful answers that reported no token usage."),
 		misses:    counters("tokenization_miss_total", "Requests whose prompt has no block keys although an index could have used them, by reason.", "reason"),
+		paths:     counters("tokenization_total", "Requests whose keys an index could have used, by what knew the prompt's tokens: token_ids, own (the model's files), engine, approximate (nobody: the text decides) or none.", "path"),
 	}
 	for _, c := range []prometheus.Collector{
-		m.requests, m.duration, m.ttft, m.overhead, m.streams, m.retries, m.inflight, m.rejected, m.stale, m.panics, m.tokens, m.usageless, m.misses,
+		m.requests, m.duration, m.ttft, m.overhead, m.streams, m.retries, m.inflight, m.rejected, m.stale, m.panics, m.tokens, m.usageless, m.misses, m.paths,
 	} {
 		if err := r.Register(c); err != nil {
 			return nil, err

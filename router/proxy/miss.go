@@ -5,7 +5,7 @@ type missReason uint8
 
 const (
 	missNone missReason = iota
-	// missText and missChat: text whose tokens the router does not know.
+	// missText and missChat: words of which nobody knows the tokens.
 	missText
 	missChat
 	// missBatch: several prompts in one request, each with a prefix of its own.
@@ -20,11 +20,19 @@ const (
 	missUnreadable
 	// missScheme: the keys of this hash scheme cannot be computed.
 	missScheme
+	// missParity: the model's files are known to make other tokens than its engines, and no engine told.
+	missParity
+	// missEngine: an engine could have told the tokens, and did not in time.
+	missEngine
+	// missRefused: the chat template refuses the chat, as the engine will.
+	missRefused
+	// missTooLong: beyond what is tokenized.
+	missTooLong
 
 	missEnd
 )
 
-var missNames = [missEnd]string{"none", "text", "chat", "batch", "lora", "media", "options", "unreadable", "scheme"}
+var missNames = [missEnd]string{"none", "text", "chat", "batch", "lora", "media", "options", "unreadable", "scheme", "parity", "engine", "refused", "too_long"}
 
 // String is the metric label.
 func (m missReason) String() string {
@@ -50,6 +58,7 @@ var unkeyedMembers = map[string]missReason{
 	"logprob_start_len":         missOptions, // SGLang: from there on nothing is taken from the cache
 	"skip_reading_prefix_cache": missOptions,
 	"truncate_prompt_tokens":    missOptions,
+	"suffix":                    missOptions, // SGLang: prompt and suffix are put together by a template of its own
 	"session_params":            missOptions, // the prompt is appended to a session's
 	"extra_key":                 missOptions, // a salt of another name
 	"data_parallel_rank":        missOptions, // SGLang: the client chooses the rank, whatever the router's header says

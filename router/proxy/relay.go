@@ -7,6 +7,7 @@ import (
 	"strconv"
 	"time"
 
+	"github.com/routerfleet/routerfleet/router/policy"
 	"github.com/routerfleet/routerfleet/router/workers"
 )
 
@@ -43,6 +44,8 @@ func (t *attempt) relay() {
 		x.h.metrics.ttft.WithLabelValues(x.route.name).Observe(time.Since(x.arrived).Seconds())
 	}
 	r := relay{t: t, whole: true}
+	r.answer.wantIDs = x.h.opts.Keys.Parity != nil
+	defer func() { r.answer.told.free() }()
 	r.end(r.copy())
 }
 
@@ -148,6 +151,7 @@ func (r *relay) end(clientErr error) {
 		t.x.h.metrics.used(u)
 		if e.outcome == workers.Success {
 			t.observe(u)
+			t.compare(u, r.answer.told)
 		}
 	}
 	t.lease.Done(e.outcome)
@@ -159,6 +163,12 @@ func (t *attempt) observe(u Usage) {
 	if u.CachedKnown && u.Prompt == t.x.request.PromptTokens && u.Cached <= u.Prompt {
 		t.x.observed(t.decision, u.Cached)
 	}
+}
+
+// compare holds the router's tokens of the prompt against what the answer says of it.
+func (t *attempt) compare(u Usage, told *tokenIDs) {
+	defer func() { t.x.h.survived(recover(), "comparing tokens") }()
+	t.x.keys.compare(policy.IndexRank(t.rank).Worker, u, told)
 }
 
 // incomplete says whether the engine's answer lacks its end. A stream without framing of its own (neither chunked nor

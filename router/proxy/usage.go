@@ -36,6 +36,7 @@ var (
 	usageKey   = []byte(`"usage"`)
 	metaKey    = []byte(`"meta_info"`)
 	errorKey   = []byte(`"error"`)
+	idsKey     = []byte(`"prompt_token_ids"`)
 	nullValue  = []byte("null")
 )
 
@@ -49,6 +50,9 @@ type answerReader struct {
 	// last holds the latest raw usage object; engines may send one in every event, only the last is decoded.
 	last   []byte
 	isMeta bool
+	// told are the tokens that the engine says the prompt had, where somebody wants to know and the client asked for them.
+	wantIDs bool
+	told    *tokenIDs
 }
 
 // event reads the data of one event.
@@ -60,7 +64,8 @@ func (a *answerReader) event(data []byte) {
 	a.events++
 	// A quoted key cannot occur inside a JSON string, where its quotes would be escaped: the search only lets through
 	// events worth parsing.
-	if bytes.Contains(data, usageKey) || bytes.Contains(data, metaKey) || bytes.Contains(data, errorKey) {
+	if bytes.Contains(data, usageKey) || bytes.Contains(data, metaKey) || bytes.Contains(data, errorKey) ||
+		a.wantIDs && a.told == nil && bytes.Contains(data, idsKey) {
 		a.document(data)
 	}
 }
@@ -77,11 +82,24 @@ func (a *answerReader) document(data []byte) {
 			a.last, a.isMeta = append(a.last[:0], value...), false
 		case "meta_info":
 			a.last, a.isMeta = append(a.last[:0], value...), true
+		case "prompt_token_ids":
+			a.tell(value)
 		case "error":
 			a.failed = true
 			a.serverFault = a.serverFault || isServerFault(value)
 		}
 	})
+}
+
+// tell reads the prompt's tokens once.
+func (a *answerReader) tell(value []byte) {
+	if !a.wantIDs || a.told != nil || value[0] != '[' {
+		return
+	}
+	a.told = idPool.Get().(*tokenIDs)
+	if _, ok := tokenPrompt(value, a.told); !ok {
+		a.told.bad = true
+	}
 }
 
 // isServerFault says whether an error object carries a numeric code of the 5xx class.

@@ -122,6 +122,15 @@ func (c *Chain) Tokens(ctx context.Context, dst []uint32, r Request) ([]uint32, 
 	return c.ask(ctx, dst, r, own, why)
 }
 
+// Own appends what the model's own files make of the prompt to dst, trusted or not. It is for comparing.
+func (c *Chain) Own(dst []uint32, r Request) ([]uint32, error) {
+	own := c.own(r.Model)
+	if own == nil {
+		return dst, model.ErrNoTemplate
+	}
+	return encode(own, dst, r)
+}
+
 func (c *Chain) own(name string) OwnWay {
 	if c.Models == nil {
 		return nil

@@ -243,3 +243,16 @@ func (d *decoder) parse(text string, float bool) (any, error) {
 	}
 	return jinja.Big(text), nil
 }
+
+// DecodeText reads a JSON string as engines do.
+func DecodeText(raw []byte) (string, error) {
+	v, err := decode(raw)
+	if err != nil {
+		return "", err
+	}
+	s, ok := v.(string)
+	if !ok {
+		return "", fmt.Errorf("%w: no text", ErrInvalid)
+	}
+	return s, nil
+}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"log/slog"
+	"slices"
 	"sync"
 	"time"
 
@@ -218,8 +219,7 @@ func (w *Watch) compare(ctx context.Context, s sample) {
 	}
 }
 
-// Sample takes one of some requests for a comparison: what the router made of a prompt that goes to an engine. The tokens
-// must not be changed any more once it says that it took them.
+// Sample takes one of some requests for a comparison: what the router made of a prompt that goes to an engine.
 func (w *Watch) Sample(e Engine, kind Kind, p remote.Prompt, ours []uint32) bool {
 	if len(p.Text)+len(p.Chat) > maxSample {
 		return false
@@ -232,7 +232,7 @@ func (w *Watch) Sample(e Engine, kind Kind, p remote.Prompt, ours []uint32) bool
 		return false
 	}
 	select {
-	case w.samples <- sample{e, kind, p, ours}:
+	case w.samples <- sample{e, kind, p, slices.Clone(ours)}:
 		return true
 	default:
 		return false
