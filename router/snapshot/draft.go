@@ -10,13 +10,19 @@ import (
 // draft keeps the runs of a section of scheme tokens until the engines' hashes are known. The hashes of a rank come in any
 // order; where they belong is found by a table of one rank's keys at a time.
 //
-// It takes 8 bytes a block and 10 a carrier, and 12 to 24 a block of the largest rank.
+// It takes 8 bytes a block and 10 a carrier, and 12 to 24 a block of the largest rank; its blocks are freed one by one as
+// they are encoded.
 type draft struct {
+	blocks []*draftBlock
+	of     [][]runRef // by place: the runs it has part in
+}
+
+// draftBlock is a part of a draft.
+type draftBlock struct {
 	runs   []draftRun
 	keys   []index.Key
-	hashes []uint64  // run by run, key by key, carrier by carrier
-	copies []Copies  // of the same
-	of     [][]int32 // by place: the runs it has part in
+	hashes []uint64 // run by run, key by key, carrier by carrier
+	copies []Copies // of the same
 }
 
 type draftRun struct {
@@ -27,38 +33,88 @@ type draftRun struct {
 	who      []index.Holding
 }
 
-// newDraft has room for so many blocks and carriers of so many ranks; more may come.
-func newDraft(ranks int, blocks int64) *draft {
-	n := int(max(0, min(blocks, maxNodes1)))
-	return &draft{of: make([][]int32, ranks), keys: make([]index.Key, 0, n), hashes: make([]uint64, 0, n), copies: make([]Copies, 0, n)}
+type runRef struct{ block, run int32 }
+
+const (
+	// blockNames is how many names a block has before the next is begun. One more key may follow, with all ranks there
+	// are, so that a name's place in its block has nameBits, and the number of the block the rest of 32.
+	blockNames = 1 << 16
+	nameBits   = 17
+	maxBlocks  = 1 << (32 - nameBits - 1)
+)
+
+func newDraft(ranks int) *draft { return &draft{of: make([][]runRef, ranks)} }
+
+// add takes a run. It is false when there is no room: 2 billion carriers are held.
+func (d *draft) add(r index.Run) bool {
+	for p := r.Parent; len(r.Keys) > 0; {
+		if n := len(d.blocks); n == 0 || len(d.blocks[n-1].hashes) >= blockNames {
+			if n == maxBlocks {
+				return false
+			}
+			d.blocks = append(d.blocks, &draftBlock{
+				keys: make([]index.Key, 0, blockNames/len(r.Who)+1), hashes: make([]uint64, 0, blockNames), copies: make([]Copies, 0, blockNames),
+			})
+		}
+		b := d.blocks[len(d.blocks)-1]
+		n := min(len(r.Keys), (blockNames-len(b.hashes))/len(r.Who)+1)
+		for _, w := range r.Who {
+			d.of[w.Rank] = append(d.of[w.Rank], runRef{int32(len(d.blocks) - 1), int32(len(b.runs))})
+		}
+		b.add(p, r.Keys[:n], r.Set, r.Who)
+		p, r.Keys = index.After(r.Keys[n-1]), r.Keys[n:]
+	}
+	return true
 }
 
-func (d *draft) add(r index.Run) {
-	run := draftRun{parent: r.Parent, from: len(d.keys), to: len(d.keys) + len(r.Keys), names: len(d.hashes), set: r.Set, who: r.Who}
-	for _, w := range r.Who {
-		d.of[w.Rank] = append(d.of[w.Rank], int32(len(d.runs)))
+func (b *draftBlock) add(p index.Parent, keys []index.Key, set uint32, who []index.Holding) {
+	b.runs = append(b.runs, draftRun{p, len(b.keys), len(b.keys) + len(keys), len(b.hashes), set, who})
+	b.keys = append(b.keys, keys...)
+	n := len(keys) * len(who)
+	b.hashes = append(b.hashes, make([]uint64, n)...)
+	b.copies = append(b.copies, make([]Copies, n)...)
+}
+
+// name gives a hash its place, if that is free.
+func (d *draft) name(at uint32, h HashRow) bool {
+	b, i := d.blocks[at>>nameBits], at&(1<<nameBits-1)
+	if b.copies[i] != 0 {
+		return false
 	}
-	n := len(r.Keys) * len(r.Who)
-	d.keys = append(d.keys, r.Keys...)
-	d.hashes = append(d.hashes, make([]uint64, n)...)
-	d.copies = append(d.copies, make([]Copies, n)...)
-	d.runs = append(d.runs, run)
+	b.hashes[i], b.copies[i] = h.Hash, h.Copies
+	return true
 }
 
 // slots gives a rank's table: where the name of each of its blocks goes.
 func (d *draft) slots(place int, held uint64) *keySlots {
 	t := newKeySlots(int(held))
-	for _, at := range d.of[place] {
-		r := &d.runs[at]
+	for _, ref := range d.of[place] {
+		b := d.blocks[ref.block]
+		r := &b.runs[ref.run]
 		member := 0
 		for r.who[member].Rank != place {
 			member++
 		}
-		for i, k := range d.keys[r.from:r.to] {
-			t.put(k, uint32(r.names+i*len(r.who)+member))
+		for i, k := range b.keys[r.from:r.to] {
+			t.put(k, uint32(ref.block)<<nameBits|uint32(r.names+i*len(r.who)+member))
 		}
 	}
 	return t
+}
+
+// encode packs the runs with their names.
+func (d *draft) encode(e *nodeEncoder) {
+	var names []name
+	for i, b := range d.blocks {
+		for _, r := range b.runs {
+			names = names[:0]
+			for at := range len(r.who) * (r.to - r.from) {
+				names = append(names, name{b.hashes[r.names+at], b.copies[r.names+at]})
+			}
+			e.run(r.parent, b.keys[r.from:r.to], r.set, r.who, names)
+		}
+		d.blocks[i] = nil
+	}
 }
 
 // name fetches the hashes of every walked rank, and encodes the section.
@@ -67,9 +123,7 @@ func (p *sectionBuild) name(ctx context.Context) error {
 		slots, row := p.draft.slots(place, p.held[place]), p.rows[place]
 		err := p.src.Hashes(ctx, p.from.Key, rank, func(hashes []HashRow, orphans []OrphanRow) error {
 			for _, h := range hashes {
-				if at, ok := slots.get(h.Key); ok && p.draft.copies[at] == 0 {
-					p.draft.hashes[at], p.draft.copies[at] = h.Hash, h.Copies
-				} else {
+				if at, ok := slots.get(h.Key); !ok || !p.draft.name(at, h) {
 					p.more.hash(row, h) // evicted, or stored since, or a second name
 				}
 			}
@@ -89,18 +143,6 @@ func (p *sectionBuild) name(ctx context.Context) error {
 	p.draft.encode(&p.nodes)
 	p.draft = nil
 	return nil
-}
-
-// encode packs the runs with their names.
-func (d *draft) encode(e *nodeEncoder) {
-	var names []name
-	for _, r := range d.runs {
-		names = names[:0]
-		for at := range len(r.who) * (r.to - r.from) {
-			names = append(names, name{d.hashes[r.names+at], d.copies[r.names+at]})
-		}
-		e.run(r.parent, d.keys[r.from:r.to], r.set, r.who, names)
-	}
 }
 
 // keySlots maps keys to numbers: open addressing, filled to 3/4 at most.

@@ -3,6 +3,7 @@ package snapshot
 import (
 	"bytes"
 	"context"
+	"errors"
 	"fmt"
 
 	"github.com/routerfleet/routerfleet/router/cursor"
@@ -30,6 +31,8 @@ func produce(ctx context.Context, src Source) (*build, error) {
 	return b, nil
 }
 
+var errTooMuch = errors.New("more blocks and carriers than a snapshot can name")
+
 // sectionBuild makes one section.
 type sectionBuild struct {
 	src   Source
@@ -42,6 +45,7 @@ type sectionBuild struct {
 	nodes nodeEncoder
 	more  rowEncoder
 	draft *draft // scheme tokens
+	full  bool   // it has no room
 }
 
 func newSectionBuild(src Source, from *SourceSection, number int) *sectionBuild {
@@ -68,13 +72,16 @@ func (p *sectionBuild) build(ctx context.Context) error {
 	p.nodes.rows = p.rows
 	p.held = make([]uint64, len(p.ranks))
 	if p.out.maps {
-		p.draft = newDraft(len(p.ranks), p.blocks())
+		p.draft = newDraft(len(p.ranks))
 	}
 	for more := true; more; {
 		if err := ctx.Err(); err != nil {
 			return err
 		}
 		more = p.walk.Next(walkAtOnce, p.take)
+		if p.full {
+			return errTooMuch
+		}
 	}
 	if p.out.maps {
 		if err := p.name(ctx); err != nil {
@@ -109,21 +116,13 @@ func (p *sectionBuild) choose(rows []Row) {
 	}
 }
 
-// blocks estimates the carriers that will be walked.
-func (p *sectionBuild) blocks() (n int64) {
-	for _, at := range p.rows {
-		n += p.out.rows[at].Blocks
-	}
-	return n
-}
-
 // take takes a run of the walk.
 func (p *sectionBuild) take(r index.Run) {
 	for _, w := range r.Who {
 		p.held[w.Rank] += uint64(len(r.Keys))
 	}
 	if p.draft != nil {
-		p.draft.add(r)
+		p.full = p.full || !p.draft.add(r)
 		return
 	}
 	p.nodes.run(r.Parent, r.Keys, r.Set, r.Who, nil)

@@ -1,0 +1,113 @@
+// Command snapshot measures how one replica teaches another: from a request to a committed index, over loopback and
+// with two processes, and what it costs both in memory.
+//
+//	go run ./test/bench/snapshot                             prints the tables, with a million blocks
+//	go run ./test/bench/snapshot --large                     and with 8 million
+//	go run ./test/bench/snapshot --write docs/performance.md  also replaces the measured part of that page
+//
+// Teacher and learner of each row run in processes of their own, so that their memory is their own.
+package main
+
+import (
+	"encoding/json"
+	"flag"
+	"fmt"
+	"os"
+	"strings"
+	"time"
+
+	"github.com/routerfleet/routerfleet/router/index"
+	"github.com/routerfleet/routerfleet/test/bench/page"
+)
+
+// command is how the page says to measure again.
+const command = "go run ./test/bench/snapshot --large --write docs/performance.md"
+
+// shape is one row: blocks are 8 system prompts of 128 on every rank and sessions of 200, each on one.
+type shape struct {
+	Scheme   index.Scheme
+	Ranks    int
+	Sessions int
+}
+
+// blocks is how many an index of the shape has.
+func (s shape) blocks() int { return systemPrompts*systemBlocks + s.Sessions*sessionBlocks }
+
+// figures are what a row measured.
+type figures struct {
+	Shape  shape
+	Bytes  int64 // of the body
+	Learnt learnt
+
+	IndexBytes, TeacherPeak int64 // resident, of the teacher: with its index alone, and at most
+}
+
+// learnt is what the learner measured.
+type learnt struct {
+	Table, Ready time.Duration // from the request to the table, and to the last commit
+	Read         time.Duration // of the same build again, with nothing done with it
+	Blocks       int
+	End, Peak    int64 // resident
+}
+
+func main() {
+	var write, one, learn string
+	var large bool
+	flag.StringVar(&write, "write", "", "page whose measured part is replaced")
+	flag.StringVar(&one, "shape", "", "measure one shape, given as JSON, and print its figures as JSON")
+	flag.StringVar(&learn, "learn", "", "fetch from this URL, with --shape, and print what it took as JSON")
+	flag.BoolVar(&large, "large", false, "measure 8 million blocks, too: takes some 3 GB of memory")
+	flag.Parse()
+	err := func() error {
+		switch {
+		case learn != "":
+			return print(one, func(s shape) (any, error) { return learnFrom(s, learn) })
+		case one != "":
+			return print(one, func(s shape) (any, error) { return teach(s) })
+		default:
+			return measureAll(write, large)
+		}
+	}()
+	if err != nil {
+		fmt.Fprintln(os.Stderr, "bench snapshot:", err)
+		os.Exit(1)
+	}
+}
+
+func print(text string, f func(shape) (any, error)) error {
+	var s shape
+	if err := json.Unmarshal([]byte(text), &s); err != nil {
+		return fmt.Errorf("--shape: %w", err)
+	}
+	got, err := f(s)
+	if err != nil {
+		return err
+	}
+	return json.NewEncoder(os.Stdout).Encode(got)
+}
+
+func measureAll(write string, large bool) error {
+	rows := []shape{{index.SchemeSGLang, 64, 5_000}, {index.SchemeTokens, 64, 5_000}}
+	if large {
+		rows = append(rows, shape{index.SchemeSGLang, 64, 40_000}, shape{index.SchemeSGLang, 1000, 40_000}, shape{index.SchemeTokens, 64, 40_000})
+	}
+	all, err := page.MeasureEach[shape, figures]("--shape", rows)
+	if err != nil {
+		return err
+	}
+	return page.Publish(write, command, markdown(all))
+}
+
+func markdown(rows []figures) string {
+	var b strings.Builder
+	fmt.Fprintf(&b, "%s\n\n", page.Machine())
+	fmt.Fprintln(&b, "| scheme | ranks | blocks | bytes a block | request to table | request to ready | blocks a second | read alone, blocks a second | teacher: index, and beyond it, bytes a block | learner: index, and beyond it, bytes a block |")
+	fmt.Fprintln(&b, "|---|---|---|---|---|---|---|---|---|---|")
+	for _, f := range rows {
+		n := float64(f.Learnt.Blocks)
+		fmt.Fprintf(&b, "| %s | %d | %.1f M | %.1f | %.2f s | %.2f s | %.1f M | %.1f M | %.0f + %.0f | %.0f + %.0f |\n", f.Shape.Scheme, f.Shape.Ranks, n/1e6,
+			float64(f.Bytes)/n, f.Learnt.Table.Seconds(), f.Learnt.Ready.Seconds(), n/f.Learnt.Ready.Seconds()/1e6, n/f.Learnt.Read.Seconds()/1e6,
+			float64(f.IndexBytes)/n, float64(f.TeacherPeak-f.IndexBytes)/n, float64(f.Learnt.End)/n, float64(f.Learnt.Peak-f.Learnt.End)/n)
+	}
+	return b.String()
+}
