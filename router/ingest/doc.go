@@ -30,9 +30,13 @@
 //	following  batches are applied as they come                 stands
 //	proving    serves what it has; the connection was lost or   none, or one whose batches are held while asking
 //	           renewed, and whether the stream goes on is asked
+//	repairing  serves, discounted; batches are missing, what    stands
+//	           came since is held while they are sought
+//	cold       nothing of the stream is known and nobody is     none, or one that has brought nothing
+//	           looked for any more; the next batch is the first
 //	forgotten  over                                             none
 //
-// Grafts of sibling snapshots will end pending too; nothing else changes for them.
+// repairing and cold are for ranks whose siblings can be asked (Options.Bootstrap), see below; without them:
 //
 //	message            pending                  following                 proving
 //	opened(epoch)      ask start, ask from 0    (lost, then as proving)   ask start, ask from cursor; 10 s
@@ -62,6 +66,52 @@
 // is kept. A batch's place (next, gap, duplicate, restart, stale) is Cursor.place. Messages of an epoch that is not the
 // present one, and answers to questions that are closed, are dropped. testdata/table.golden has every pair.
 //
+// # Siblings
+//
+// What siblings can give is a section: a rank's blocks as of a cursor (package snapshot). Who talks to them is package
+// bootstrap; the pump says in a rank's Status what it is owed (Owed), and nothing is queued between the two: whoever is
+// woken by Changed scans the view. An obligation has a number that is new with every connection and every life, so
+// whatever is brought for an older one is stale.
+//
+//	owed       for                                  kept meanwhile     given up
+//	boot       a pending rank                       all batches, held  Abandon: the engine is asked for all it said (H7),
+//	gap_retry  the same, after a hole at the seam   all batches, held  else what is held is followed, partial
+//	repair     a gap, if the engine does not help   batches held       15 s in all: applied over, untrusted
+//	           a lost tail, a differing minority    copies (H11)       a tail: untrusted; the rank goes on anyway
+//	heal       cold, untrusted, unwitnessed or      copies, from Keep  Abandon, 2 min, no room: again later
+//	           partial ranks
+//
+// A pending rank is owed a section or asks its engine, never both and never neither; a repairing one likewise. The rules
+// of the table above hold for ranks with siblings too, but for these:
+//
+//	message            pending, owed             following                        repairing            cold
+//	batch, first       0: following, origin;                                                           following: origin if
+//	                   else held                                                                       it is 0, else partial
+//	batch, next        held                      apply; a seam is proven          held
+//	batch, gap         held                      held, repairing: ask the engine  held
+//	batch, restart     held as the new life's    restart, pending                 restart, pending
+//	no room            cold, then what was held  (copies:) the attempt ends       over the gap, untrusted
+//	closed(epoch)      drop held                 proving                          drop held, proving
+//	section            following                 following                        following            following
+//	abandoned          ask from 0, or cold       the attempt ends                 over the gap,        the attempt ends
+//	                                                                              untrusted
+//	replay             as pending                (tail:) apply what was missed    dense, ours (H6):    as pending
+//	                                                                              following; else owed
+//	witness: advanced                            repairing, at the seam
+//	witness: none                                the seam is proven
+//	third unknown                                unwitnessed
+//
+// A section is taken if it is of the life the connection leads to (H2), contradicts no held batch and not our cursor (H3,
+// H4), and, where there is a state already, is origin or proven and reaches our cursor with what is kept. It is restored
+// unseen, then what is kept and lies beyond its cursor is applied to it, then one swap makes it the rank's state: nothing
+// is united. If nothing was held its seam is not proven: the rank is Awaiting, and not exported, until a batch or a witness
+// says; without an identity of the engine only an overlap proves it (H5). A hole at the seam is filled by the engine;
+// failing that, a pending rank tries once more, one that was healed goes over it.
+//
+// Two things a section does not tell. Copies of blocks may be counted already up to where it was walked, so until then no
+// copy of a block that has one is counted. And it does not say which cache groups its blocks are of, so until the engine
+// has named one with full attention every removal counts. Both make the rank hold less than the engine, never more.
+//
 // # Continuity
 //
 // Nothing is assumed after a reconnect (peer-bootstrap B5): a first batch above the cursor may be of a process that has
@@ -70,12 +120,13 @@
 // replay is still awaited for what was missed (H9), unless the next batch shows that nothing was; should it contradict the
 // start, it wins, for it speaks of the stream itself.
 //
-// What this cannot see: a tail of batches that the publisher dropped for everybody before it fell silent.
+// What this cannot see: a tail of batches that the publisher dropped for everybody before it fell silent. A tail that we
+// alone lost shows when a sibling is ahead in two audits while our cursor does not move (H9).
 //
 // # Trust
 //
 // Untrusted is a rank over whose gap, unknown event or unproven reconnect was applied. It ends with AllBlocksCleared, a
-// restart or a replay from 0. Its blocks count as far as they are contiguous, and a policy discounts them. Suspect is one
+// restart, a replay from 0 or a sibling's section. While a gap is being repaired a rank is discounted likewise. Its blocks count as far as they are contiguous, and a policy discounts them. Suspect is one
 // whose stores contradict what is known beyond one in a thousand. A rank whose engine reports fewer cached tokens than
 // promised is not suspect here, for the policy measures by how much; its blocks count as far as they are contiguous.
 package ingest

@@ -11,6 +11,7 @@ type collector struct {
 	pump     *Pump
 	perRank  []rankSeries
 	restarts *prometheus.Desc
+	repairs  *prometheus.Desc
 	events   *prometheus.Desc
 	blocks   *prometheus.Desc
 	dropped  *prometheus.Desc
@@ -53,8 +54,11 @@ func newCollector(p *Pump) *collector {
 			counter("batches_late_total", "Event batches dropped because their connection was over.", func(s *Status) float64 { return float64(s.Tally.Late) }),
 			counter("batches_lost_total", "Held event batches dropped with their connection or with the engine's life.", func(s *Status) float64 { return float64(s.Tally.Lost) }),
 			counter("batches_damaged_total", "Applied event batches of which a part was not understood.", func(s *Status) float64 { return float64(s.Tally.Damaged) }),
-			counter("gaps_total", "Holes in event streams that were applied over.", func(s *Status) float64 { return float64(s.Tally.Gaps) }),
+			counter("gaps_total", "Holes in event streams.", func(s *Status) float64 { return float64(s.Tally.Gaps) }),
 			counter("batches_missing_total", "Event batches in those holes.", func(s *Status) float64 { return float64(s.Tally.Missing) }),
+			counter("tails_lost_total", "Holes behind the last event, found because a sibling had heard more.", func(s *Status) float64 { return float64(s.Tally.Tails) }),
+			counter("blind_tails_total", "Holes behind the last event that nobody found before the engine spoke again.", func(s *Status) float64 { return float64(s.Tally.BlindTails) }),
+			counter("heals_total", "Ranks whose blocks were replaced by a sibling's better ones while they served.", func(s *Status) float64 { return float64(s.Tally.Heals) }),
 			counter("redials_total", "Connections to publishers closed at our own wish.", func(s *Status) float64 { return float64(s.Tally.Redials) }),
 			counter("doubts_total", "Reconnects after which nobody could say that the stream went on.", func(s *Status) float64 { return float64(s.Tally.Doubts) }),
 			counter("overflows_total", "Times there was no room for held batches.", func(s *Status) float64 { return float64(s.Tally.Overflows) }),
@@ -65,14 +69,17 @@ func newCollector(p *Pump) *collector {
 			gauge("mapped_hashes", "Engine hashes that have a key (scheme tokens).", func(s *Status) float64 { return float64(s.Mapped) }),
 			gauge("held_batches", "Event batches held until a question is answered.", func(s *Status) float64 { return float64(s.Held) }),
 			gauge("held_bytes", "Memory of held event batches.", func(s *Status) float64 { return float64(s.HeldBytes) }),
+			gauge("kept_batches", "Copies of applied event batches, for blocks that are on their way from a sibling.", func(s *Status) float64 { return float64(s.Kept) }),
+			gauge("kept_bytes", "Memory of those copies.", func(s *Status) float64 { return float64(s.KeptBytes) }),
 		},
 		restarts: desc("restarts_total", "Engine restarts seen in the event stream, by how they showed.", "worker", "how"),
+		repairs:  desc("repairs_total", "Holes in event streams that were dealt with (kv_gaps_total, kv_tails_lost_total), by how.", "worker", "how"),
 		events:   desc("events_total", "Events applied.", "worker", "event"),
 		blocks:   desc("event_blocks_total", "Blocks named by applied events.", "worker", "event"),
 		dropped:  desc("event_blocks_dropped_total", "Stored blocks that were not indexed, by reason.", "worker", "reason"),
 		holding:  desc("blocks", "Blocks a worker holds as far as is known, by tier.", "worker", "tier"),
 		states:   desc("ranks", "Ranks by state.", "state"),
-		flags:    desc("ranks_flagged", "Ranks that are connected, untrusted, suspect or partial.", "flag"),
+		flags:    desc("ranks_flagged", "Ranks that are connected, unwitnessed, untrusted, suspect or partial.", "flag"),
 		index: []indexSeries{
 			{desc("index_nodes", "Blocks in an index.", "index"), prometheus.GaugeValue, func(s index.Stats) float64 { return float64(s.Nodes) }},
 			{desc("index_unrooted_nodes", "Blocks in an index whose parent is not.", "index"), prometheus.GaugeValue, func(s index.Stats) float64 { return float64(s.Unrooted) }},
@@ -93,7 +100,7 @@ func (c *collector) Describe(ch chan<- *prometheus.Desc) {
 	for _, s := range c.index {
 		ch <- s.desc
 	}
-	for _, d := range []*prometheus.Desc{c.restarts, c.events, c.blocks, c.dropped, c.holding, c.states, c.flags, c.budget, c.limit} {
+	for _, d := range []*prometheus.Desc{c.restarts, c.repairs, c.events, c.blocks, c.dropped, c.holding, c.states, c.flags, c.budget, c.limit} {
 		ch <- d
 	}
 }
@@ -115,7 +122,7 @@ func (c *collector) Collect(ch chan<- prometheus.Metric) {
 		ch <- prometheus.MustNewConstMetric(c.states, prometheus.GaugeValue, float64(states[s]), s.String())
 	}
 	t := v.Totals()
-	for flag, n := range map[string]int{"connected": t.Connected, "untrusted": t.Untrusted, "suspect": t.Suspect, "partial": t.Partial} {
+	for flag, n := range map[string]int{"connected": t.Connected, "unwitnessed": t.Unwitnessed, "untrusted": t.Untrusted, "suspect": t.Suspect, "partial": t.Partial} {
 		ch <- prometheus.MustNewConstMetric(c.flags, prometheus.GaugeValue, float64(n), flag)
 	}
 	for _, s := range v.sections {
@@ -145,6 +152,9 @@ func (c *collector) worker(ch chan<- prometheus.Metric, name string, ranks []*Ra
 	}
 	for h := range restartHows {
 		send(c.restarts, prometheus.CounterValue, func(s *Status) float64 { return float64(s.Tally.Restarts[h]) }, h.String())
+	}
+	for h := range repairHows {
+		send(c.repairs, prometheus.CounterValue, func(s *Status) float64 { return float64(s.Tally.Repairs[h]) }, h.String())
 	}
 	for d := range drops {
 		send(c.dropped, prometheus.CounterValue, func(s *Status) float64 { return float64(s.Counts.Dropped[d]) }, d.String())
