@@ -33,7 +33,9 @@ type App struct {
 	key      *keyFile    // nil without --worker-api-key-file
 	models   *models.Set // nil: whatever the engines report
 	events   *events     // nil when no events are followed
-	boot     *boot
+	// tokenization turns prompts of text into tokens; nil when no events are followed.
+	tokenization *tokenization
+	boot         *boot
 
 	data, admin *listener
 	ready       atomic.Bool // latched, see doc.go
@@ -57,7 +59,7 @@ func New(o Options) (*App, error) {
 		opts: o, log: log, registry: telemetry.NewRegistry("router", o.Version), boot: newBoot(o),
 		started: make(chan struct{}), failed: make(chan error, 8),
 	}
-	for _, step := range []func() error{a.openFiles, a.makeWorkers, a.makeEvents, a.makeProxy} {
+	for _, step := range []func() error{a.openFiles, a.makeWorkers, a.makeEvents, a.makeTokenization, a.makeProxy} {
 		if err := step(); err != nil {
 			return nil, err
 		}
@@ -163,6 +165,9 @@ func (a *App) parts() []part {
 		background("worker API key", a.key.run)
 	}
 	background("workers", a.workers.Run)
+	if a.tokenization != nil {
+		background("token parity", a.tokenization.run)
+	}
 	background("readiness", a.watchReadiness)
 	return parts
 }

@@ -59,7 +59,7 @@ func (a *App) status() status.Status {
 	if a.events != nil {
 		s.Workers.Subscribed = a.events.feed.Subscribed()
 		s.Ranks.Total = len(a.events.pump.View().Ranks())
-		s.Problems = summarize(a.events.feed.Problems())
+		s.Problems = summarize(append(a.events.feed.Problems(), a.tokenProblems()...))
 	}
 	if settled := a.boot.settledAt(); !settled.IsZero() {
 		s.State, s.SettledAt = status.StateSettled, settled.UTC()

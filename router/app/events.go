@@ -72,9 +72,10 @@ func (a *App) keyOptions() proxy.KeyOptions {
 	if a.events == nil {
 		return proxy.KeyOptions{}
 	}
-	pump := a.events.pump
+	pump, t := a.events.pump, a.tokenization
 	return proxy.KeyOptions{
 		Wanted: func() bool { return len(pump.View().Ranks()) > 0 },
 		Seed:   a.events.seed, HashSeed: a.opts.KVEventsHashSeed,
+		Readers: t.readers, Chain: t.chain(), Parity: t.watch,
 	}
 }

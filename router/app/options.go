@@ -48,6 +48,7 @@ type Options struct {
 	MaxBodyBytes            int64 `name:"max-body-bytes" group:"Requests" default:"8388608" help:"Largest request body. Each request in flight may hold this much memory."`
 
 	KVOptions
+	TokenOptions
 
 	ShutdownLingerSecs int `name:"shutdown-linger-secs" group:"Shutdown" default:"5" help:"After SIGTERM: how long requests are still accepted while endpoints hear that this replica leaves; negative: not at all."`
 	ShutdownDrainSecs  int `name:"shutdown-drain-secs" group:"Shutdown" default:"600" help:"After the linger: how long requests in flight may run on; negative: not at all."`
@@ -74,7 +75,8 @@ func (o Options) withDefaults() Options {
 	fill(&o.AdminHost, "0.0.0.0")
 	fill(&o.AdminPort, 9400)
 	fill(&o.Policy, policy.Default)
-	o.fillDefaults()
+	o.KVOptions.fillDefaults()
+	o.TokenOptions.fillDefaults()
 	fill(&o.RequestTimeoutSecs, int(proxy.DefaultRequestTimeout/time.Second))
 	fill(&o.StaleRequestTimeoutSecs, int(proxy.DefaultStaleTimeout/time.Second))
 	fill(&o.StreamIdleTimeoutSecs, int(proxy.DefaultStreamIdleTimeout/time.Second))
@@ -130,7 +132,7 @@ func (o Options) Validate() error {
 	if !o.ServiceDiscovery && len(o.Selector) > 0 {
 		fault("--selector does nothing without --service-discovery")
 	}
-	faults = append(faults, o.validatePorts(), o.validateDurations(), o.KVOptions.validate())
+	faults = append(faults, o.validatePorts(), o.validateDurations(), o.KVOptions.validate(), o.TokenOptions.validate(o.ModelsFile))
 	if !slices.Contains(policy.Names(), o.Policy) {
 		fault("--policy %q is unknown: use one of %s", o.Policy, strings.Join(policy.Names(), ", "))
 	}
