@@ -18,6 +18,9 @@ type outcome struct {
 	invalid   []problem // the API server refuses a child for what it says
 	errs      []error
 
+	// withoutModels are the revisions whose models file could not be applied: they get no new pods.
+	withoutModels map[string]bool
+
 	newRevision bool
 	created     []replicaWrite
 	retired     []replicaWrite
@@ -68,7 +71,7 @@ func rootCause(err error) string {
 // apply carries a plan out, child by child. An error of one stops no other: a Service that cannot be changed must not
 // keep a dead replica from being replaced.
 func (r *Reconciler) apply(ctx context.Context, p *plan) *outcome {
-	out := &outcome{lookAgain: p.moved}
+	out := &outcome{lookAgain: p.moved, withoutModels: map[string]bool{}}
 	for _, child := range children.Steady(p.fleet) {
 		_, err := r.applyChild(ctx, p.fleet, child)
 		out.book(child.Kind, child.Name, err)
@@ -76,6 +79,9 @@ func (r *Reconciler) apply(ctx context.Context, p *plan) *outcome {
 	out.book("Secret", children.TokensName(p.fleet.Name), r.keepTokens(ctx, p.fleet))
 	if p.invalid == nil {
 		r.keepRevision(ctx, p, out)
+	}
+	if p.target != "" {
+		r.keepModels(ctx, p, out)
 	}
 	if !p.moved {
 		r.applyDecision(ctx, p, out)

@@ -197,7 +197,7 @@ func cacheOf(t *testing.T, namespace string, sync *time.Duration) cache.Options 
 		DefaultNamespaces: map[string]cache.Config{namespace: {}},
 		DefaultTransform:  cache.TransformStripManagedFields(),
 		ByObject: map[client.Object]cache.ByObject{
-			&corev1.Pod{}: by, &corev1.Service{}: by, &corev1.ServiceAccount{}: by, &appsv1.ReplicaSet{}: by,
+			&corev1.Pod{}: by, &corev1.ConfigMap{}: by, &corev1.Service{}: by, &corev1.ServiceAccount{}: by, &appsv1.ReplicaSet{}: by,
 			&appsv1.ControllerRevision{}: by, &rbacv1.Role{}: by, &rbacv1.RoleBinding{}: by,
 		},
 	}

@@ -38,6 +38,9 @@ func (r *Reconciler) applyDecision(ctx context.Context, p *plan, out *outcome) {
 // createSet posts a new ReplicaSet. A POST, not an apply: applied onto an existing set, a template would roll its slot
 // silently at the next node failure, and replicas 1 would wake a retired one.
 func (r *Reconciler) createSet(ctx context.Context, p *plan, x rollout.Creation, out *outcome) {
+	if out.withoutModels[x.Revision] {
+		return // why is said already
+	}
 	name := children.ReplicaSetName(p.fleet.Name, x.Revision, x.Slot, x.Retry)
 	revision, err := p.render(x.Revision)
 	if err != nil {

@@ -81,6 +81,8 @@ func (s *intents) forget(fleet types.NamespacedName) {
 // blank gives an empty object of a child's kind, to read into.
 func blank(kind string) (client.Object, error) {
 	switch kind {
+	case "ConfigMap":
+		return &corev1.ConfigMap{}, nil
 	case "ServiceAccount":
 		return &corev1.ServiceAccount{}, nil
 	case "Service":

@@ -228,7 +228,7 @@ func TestReplayMayBeOnEitherSideOfTheEvents(t *testing.T) {
 }
 
 func TestEveryRuleAcceptsOneSideOfItsBorderAndRejectsTheOther(t *testing.T) {
-	for _, r := range rules {
+	for _, r := range append(rules, modelRules...) {
 		t.Run(r.message, func(t *testing.T) {
 			good := minimal("rule")
 			r.accept(good)
@@ -248,7 +248,7 @@ func TestEveryRuleAcceptsOneSideOfItsBorderAndRejectsTheOther(t *testing.T) {
 func TestEveryRuleOfTheSchemaIsInTheTable(t *testing.T) {
 	var missing []string
 	eachRule(readCRD(t).Spec.Versions[0].Schema.OpenAPIV3Schema, func(v apiextensionsv1.ValidationRule) {
-		if !slices.ContainsFunc(rules, func(r rule) bool { return strings.HasPrefix(v.Message, r.message) }) {
+		if !slices.ContainsFunc(append(rules, modelRules...), func(r rule) bool { return strings.HasPrefix(v.Message, r.message) }) {
 			missing = append(missing, v.Message)
 		}
 	})
@@ -275,7 +275,7 @@ func TestExtraArgsCannotSetOwnedFlags(t *testing.T) {
 		"--host=::", "--port=1", "--admin-host=a", "--admin-port=1", "--token-dir=/tmp",
 		"--selector=a=b", "--service-discovery", "--no-service-discovery", "--service-discovery-namespace=x",
 		"--worker=http://a", "--worker-urls=http://a", "--worker-port=1", "--worker-api-key-file=/a",
-		"--shutdown-drain-secs=1", "--shutdown-linger-secs=1", "--model-id=m", "--policy=round_robin",
+		"--shutdown-drain-secs=1", "--shutdown-linger-secs=1", "--model-id=m", "--models-file=/m", "--worker-labels=a=b=c", "--policy=round_robin",
 		"--request-timeout-secs=1", "--stale-request-timeout-secs=1", "--cb-threshold=1", "--cb-cool-down-secs=1",
 		"--max-concurrent-requests=1", "--kubeconfig=/a", "--hash-seed-file=/a", "--pod-uid=x", "--revision=x",
 		"--kv-events", "--no-kv-events", "--kv-events-port=1", "--kv-events-topic=a", "--kv-events-block-size=1",

@@ -55,6 +55,9 @@ type RouterFleetList struct {
 }
 
 // RouterFleetSpec is what the user asks for.
+//
+// +kubebuilder:validation:XValidation:rule="!has(self.modelID) || !has(self.models)",message="modelID and models exclude each other: modelID is short for a list of one",fieldPath=".modelID"
+// +kubebuilder:validation:XValidation:rule="!has(self.models) || (has(self.workers.discovery) && self.workers.discovery != 'Plain') || self.models.filter(m, !has(m.split) || m.split.exists(t, t.model == m.name)).size() <= 1 || self.models.all(m, has(m.selector) || (has(m.split) && !m.split.exists(t, t.model == m.name)))",message="each of several models needs a selector: it divides the workers that were discovered",fieldPath=".models"
 type RouterFleetSpec struct {
 	// replicas is the number of routers. Leave it out of manifests that an
 	// autoscaler may touch: the operator never writes it.
@@ -89,6 +92,18 @@ type RouterFleetSpec struct {
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=253
 	ModelID string `json:"modelID,omitempty"`
+
+	// models are the models this fleet serves, with further names, workers of their own,
+	// and splits. Leave it out for whatever models the engines report; modelID is short
+	// for one name.
+	// +optional
+	// +listType=map
+	// +listMapKey=name
+	// +kubebuilder:validation:MinItems=1
+	// +kubebuilder:validation:MaxItems=32
+	// +kubebuilder:validation:XValidation:rule="self.all(m, !has(m.aliases) || m.aliases.all(a, !self.exists(o, o.name == a || (o.name != m.name && has(o.aliases) && a in o.aliases))))",message="names and aliases must be unique over all models"
+	// +kubebuilder:validation:XValidation:rule="self.all(m, !has(m.split) || m.split.all(t, self.exists(o, o.name == t.model && (o.name == m.name || !has(o.split)))))",message="a split must lead to names of models that are not split themselves"
+	Models []ModelSpec `json:"models,omitempty"`
 
 	// workers says how the engines are found.
 	// +required

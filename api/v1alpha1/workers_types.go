@@ -83,4 +83,10 @@ type StaticWorker struct {
 	// +kubebuilder:validation:MaxLength=512
 	// +kubebuilder:validation:XValidation:rule="isURL(self) && url(self).getScheme() in ['http', 'https'] && url(self).getHostname() != '' && !self.matches('[@,?#\\\\s]')",message="url must be http(s)://host[:port][/path] without credentials, query, fragment or comma"
 	URL string `json:"url,omitempty"`
+
+	// labels are for the selectors of models.
+	// +optional
+	// +kubebuilder:validation:MaxProperties=16
+	// +kubebuilder:validation:XValidation:rule="self.all(k, k.size() <= 317 && k.matches('^([a-z0-9]([-a-z0-9.]*[a-z0-9])?/)?[A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?$'))",message="keys must be label keys: a name of at most 63 letters, digits, '-', '_' and '.', maybe after a DNS name and a slash"
+	Labels map[string]LabelValue `json:"labels,omitempty"`
 }

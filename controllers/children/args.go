@@ -8,6 +8,7 @@ import (
 	"github.com/routerfleet/routerfleet/api/v1alpha1"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/utils/ptr"
 )
 
@@ -44,6 +45,9 @@ func routerArgs(namespace string, s *v1alpha1.RouterFleetSpec) ([]string, error)
 	args = append(args, kvEventArgs(&s.Workers.KVEvents)...)
 	if s.ModelID != "" {
 		add("model-id", s.ModelID)
+	}
+	if len(s.Models) > 0 {
+		add("models-file", modelsPath+"/"+modelsKey)
 	}
 	policy, ok := policyFlags[s.Routing.Policy]
 	if !ok {
@@ -83,6 +87,9 @@ func workerArgs(namespace string, s *v1alpha1.RouterFleetSpec) ([]string, error)
 	}
 	for _, w := range s.Workers.Static {
 		args = append(args, "--worker="+w.ID+"="+escape(w.URL))
+		if len(w.Labels) > 0 {
+			args = append(args, "--worker-labels="+w.ID+"="+labels.Set(plain(w.Labels)).String())
+		}
 	}
 	return args, nil
 }

@@ -9,6 +9,7 @@ import (
 	"github.com/routerfleet/routerfleet/api/v1alpha1"
 
 	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
 // rolloutRelevant is the part of a spec that pods are rendered from.
@@ -18,6 +19,7 @@ func rolloutRelevant(s v1alpha1.RouterFleetSpec) v1alpha1.RouterFleetSpec {
 		ImagePullPolicy:  s.ImagePullPolicy,
 		ImagePullSecrets: s.ImagePullSecrets,
 		ModelID:          s.ModelID,
+		Models:           s.Models,
 		Workers:          s.Workers,
 		Routing:          s.Routing,
 		Index:            s.Index,
@@ -81,6 +83,9 @@ var plainParents = [][]string{
 func canonical(s v1alpha1.RouterFleetSpec) ([]byte, error) {
 	copied := s.DeepCopy()
 	canonicalQuantities(reflect.ValueOf(copied).Elem())
+	for i := range copied.Models {
+		dropEmptySelector(&copied.Models[i].Selector)
+	}
 	tree, err := treeOf(copied)
 	if err != nil {
 		return nil, err
@@ -92,6 +97,13 @@ func canonical(s v1alpha1.RouterFleetSpec) ([]byte, error) {
 		dropEqual(tree, path, map[string]any{})
 	}
 	return json.Marshal(tree) // map keys come out sorted
+}
+
+// dropEmptySelector makes one of empty parts the one that is not there.
+func dropEmptySelector(s *metav1.LabelSelector) {
+	if len(s.MatchLabels)+len(s.MatchExpressions) == 0 {
+		*s = metav1.LabelSelector{}
+	}
 }
 
 // expand undoes canonical.

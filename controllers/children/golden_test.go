@@ -88,7 +88,15 @@ func allOf(t testing.TB, f *v1alpha1.RouterFleet) []any {
 	for _, child := range Steady(f) {
 		objects = append(objects, child.Apply)
 	}
-	return append(objects, secret, ControllerRevision(f, r, 1), rs)
+	objects = append(objects, secret, ControllerRevision(f, r, 1))
+	models, has, err := ModelsFile(f, r)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if has {
+		objects = append(objects, models.Apply)
+	}
+	return append(objects, rs)
 }
 
 type zeroes struct{}

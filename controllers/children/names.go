@@ -19,6 +19,9 @@ func PeerServiceName(fleet string) string { return fleet + "-peers" }
 // TokensName is the name of the Secret with a fleet's tokens.
 func TokensName(fleet string) string { return fleet + "-tokens" }
 
+// ModelsName is the name of the ConfigMap with a models file of this hash.
+func ModelsName(fleet, hash string) string { return fleet + "-models-" + hash }
+
 // RevisionName is the name of the ControllerRevision of a revision hash.
 func RevisionName(fleet, hash string) string { return fleet + "-" + hash }
 

@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"slices"
+	"strings"
 
 	"github.com/routerfleet/routerfleet/api/v1alpha1"
 
@@ -21,6 +22,7 @@ type podInput struct {
 	slot, retry      int32
 	spec             v1alpha1.RouterFleetSpec
 	args             []string
+	models           *modelsFile // nil without spec.models
 }
 
 // podMutators build the router pod, in order. What the user adds comes before
@@ -34,6 +36,7 @@ var podMutators = []func(*corev1.PodTemplateSpec, podInput){
 	probes,
 	drain,
 	tokensVolume,
+	modelsVolumes,
 	scheduling,
 	userAdditions,
 	hardening,
@@ -49,10 +52,14 @@ func podTemplate(f *v1alpha1.RouterFleet, r Revision, slot, retry int32) (*corev
 	if err != nil {
 		return nil, fmt.Errorf("render revision %s of RouterFleet %s/%s: %w", r.Hash, f.Namespace, f.Name, err)
 	}
+	models, err := modelsOf(f.Name, spec.Models)
+	if err != nil {
+		return nil, fmt.Errorf("render revision %s of RouterFleet %s/%s: %w", r.Hash, f.Namespace, f.Name, err)
+	}
 	in := podInput{
 		fleet: f.Name, namespace: f.Namespace,
 		revision: r.Hash, slot: slot, retry: retry,
-		spec: spec, args: args,
+		spec: spec, args: args, models: models,
 	}
 	pod := &corev1.PodTemplateSpec{}
 	pod.Spec.Containers = []corev1.Container{{}}
@@ -240,12 +247,12 @@ func userAdditions(pod *corev1.PodTemplateSpec, in podInput) {
 	}
 	c.EnvFrom = add.EnvFrom
 	for _, v := range add.Volumes {
-		if v.Name != tokensVolumeName {
+		if !strings.HasPrefix(v.Name, ownedVolumePrefix) {
 			pod.Spec.Volumes = append(pod.Spec.Volumes, v)
 		}
 	}
 	for _, m := range add.VolumeMounts {
-		if m.Name != tokensVolumeName && m.MountPath != tokensPath {
+		if !strings.HasPrefix(m.Name, ownedVolumePrefix) && !strings.HasPrefix(m.MountPath+"/", ownedPath) {
 			c.VolumeMounts = append(c.VolumeMounts, m)
 		}
 	}

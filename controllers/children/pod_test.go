@@ -50,7 +50,7 @@ func TestUsersCannotReplaceWhatRoutersFindThemselvesBy(t *testing.T) {
 
 // Every requirement of the restricted pod security standard.
 func TestPodsMeetTheRestrictedStandard(t *testing.T) {
-	for _, path := range []string{"minimal", "production", "static"} {
+	for _, path := range []string{"minimal", "production", "static", "models"} {
 		pod := podOf(t, readFleet(t, "testdata/"+path+"/fleet.yaml"))
 		p := pod.Spec.SecurityContext
 		if !*p.RunAsNonRoot || *p.RunAsUser == 0 || p.SeccompProfile.Type != corev1.SeccompProfileTypeRuntimeDefault {

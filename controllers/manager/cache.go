@@ -17,6 +17,7 @@ import (
 func childKinds() []client.Object {
 	return []client.Object{
 		&corev1.Pod{},
+		&corev1.ConfigMap{},
 		&corev1.Service{},
 		&corev1.ServiceAccount{},
 		&appsv1.ReplicaSet{},

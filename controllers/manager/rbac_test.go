@@ -65,11 +65,12 @@ func TestTheOperatorMayDoExactlyThis(t *testing.T) {
 	may("/pods", read...)
 	may("/secrets", "get", "create", "update")
 	for _, applied := range []string{
-		"/services", "/serviceaccounts", "rbac.authorization.k8s.io/roles", "rbac.authorization.k8s.io/rolebindings",
+		"/configmaps", "/services", "/serviceaccounts", "rbac.authorization.k8s.io/roles", "rbac.authorization.k8s.io/rolebindings",
 		"apps/replicasets", "apps/controllerrevisions",
 	} {
 		may(applied, append(read, "create", "patch")...)
 	}
+	may("/configmaps", "delete")
 	may("apps/replicasets", "delete")
 	may("apps/controllerrevisions", "delete")
 	may("events.k8s.io/events", "create", "patch")

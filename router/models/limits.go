@@ -2,12 +2,12 @@ package models
 
 // Limits of a models file. They are those of RouterFleet.spec.models, so that what the API server admits a router reads.
 const (
-	// maxFileBytes bounds the file: 64 models with everything at its limit are below 512 KiB.
+	// maxFileBytes bounds the file: 32 models with everything at its limit are below 512 KiB.
 	maxFileBytes = 1 << 20
 	// maxModels bounds the names that serve or divide.
-	maxModels = 64
+	maxModels = 32
 	// maxAliases bounds the aliases of one model.
-	maxAliases = 16
+	maxAliases = 8
 	// maxTargets bounds the targets of one split.
 	maxTargets = 8
 	// maxNameBytes bounds a name or an alias; names are repository names or paths.

@@ -28,6 +28,12 @@ func ForKind(kind schema.GroupVersionKind) interface{} {
 		return &apiv1alpha1.KVEventsHashApplyConfiguration{}
 	case v1alpha1.SchemeGroupVersion.WithKind("KVEventsSpec"):
 		return &apiv1alpha1.KVEventsSpecApplyConfiguration{}
+	case v1alpha1.SchemeGroupVersion.WithKind("ModelSpec"):
+		return &apiv1alpha1.ModelSpecApplyConfiguration{}
+	case v1alpha1.SchemeGroupVersion.WithKind("ModelTarget"):
+		return &apiv1alpha1.ModelTargetApplyConfiguration{}
+	case v1alpha1.SchemeGroupVersion.WithKind("ModelTokenizer"):
+		return &apiv1alpha1.ModelTokenizerApplyConfiguration{}
 	case v1alpha1.SchemeGroupVersion.WithKind("PlainDiscovery"):
 		return &apiv1alpha1.PlainDiscoveryApplyConfiguration{}
 	case v1alpha1.SchemeGroupVersion.WithKind("PodTemplateMetadata"):

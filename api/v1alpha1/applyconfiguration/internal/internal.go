@@ -131,6 +131,50 @@ var schemaYAML = typed.YAMLObject(`types:
         scalar: string
 - name: com.github.routerfleet.routerfleet.api.v1alpha1.LabelValue
   scalar: string
+- name: com.github.routerfleet.routerfleet.api.v1alpha1.ModelSpec
+  map:
+    fields:
+    - name: aliases
+      type:
+        list:
+          elementType:
+            scalar: string
+          elementRelationship: associative
+    - name: name
+      type:
+        scalar: string
+    - name: selector
+      type:
+        namedType: io.k8s.apimachinery.pkg.apis.meta.v1.LabelSelector
+    - name: split
+      type:
+        list:
+          elementType:
+            namedType: com.github.routerfleet.routerfleet.api.v1alpha1.ModelTarget
+          elementRelationship: associative
+          keys:
+          - model
+    - name: tokenizer
+      type:
+        namedType: com.github.routerfleet.routerfleet.api.v1alpha1.ModelTokenizer
+- name: com.github.routerfleet.routerfleet.api.v1alpha1.ModelTarget
+  map:
+    fields:
+    - name: model
+      type:
+        scalar: string
+    - name: weight
+      type:
+        scalar: numeric
+- name: com.github.routerfleet.routerfleet.api.v1alpha1.ModelTokenizer
+  map:
+    fields:
+    - name: configMap
+      type:
+        scalar: string
+    - name: path
+      type:
+        scalar: string
 - name: com.github.routerfleet.routerfleet.api.v1alpha1.PlainDiscovery
   map:
     fields:
@@ -292,6 +336,14 @@ var schemaYAML = typed.YAMLObject(`types:
     - name: modelID
       type:
         scalar: string
+    - name: models
+      type:
+        list:
+          elementType:
+            namedType: com.github.routerfleet.routerfleet.api.v1alpha1.ModelSpec
+          elementRelationship: associative
+          keys:
+          - name
     - name: podTemplate
       type:
         namedType: com.github.routerfleet.routerfleet.api.v1alpha1.PodTemplateSpec
@@ -495,6 +547,11 @@ var schemaYAML = typed.YAMLObject(`types:
     - name: id
       type:
         scalar: string
+    - name: labels
+      type:
+        map:
+          elementType:
+            namedType: com.github.routerfleet.routerfleet.api.v1alpha1.LabelValue
     - name: url
       type:
         scalar: string

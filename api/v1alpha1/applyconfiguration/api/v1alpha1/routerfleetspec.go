@@ -23,6 +23,10 @@ type RouterFleetSpecApplyConfiguration struct {
 	// modelID names the one model this fleet serves. Leave it out for whatever
 	// models the engines report.
 	ModelID *string `json:"modelID,omitempty"`
+	// models are the models this fleet serves, with further names, workers of their own,
+	// and splits. Leave it out for whatever models the engines report; modelID is short
+	// for one name.
+	Models []ModelSpecApplyConfiguration `json:"models,omitempty"`
 	// workers says how the engines are found.
 	Workers *WorkersSpecApplyConfiguration `json:"workers,omitempty"`
 	// routing says how requests reach workers.
@@ -89,6 +93,19 @@ func (b *RouterFleetSpecApplyConfiguration) WithImagePullSecrets(values ...v1.Lo
 // If called multiple times, the ModelID field is set to the value of the last call.
 func (b *RouterFleetSpecApplyConfiguration) WithModelID(value string) *RouterFleetSpecApplyConfiguration {
 	b.ModelID = &value
+	return b
+}
+
+// WithModels adds the given value to the Models field in the declarative configuration
+// and returns the receiver, so that objects can be build by chaining "With" function invocations.
+// If called multiple times, values provided by each call will be appended to the Models field.
+func (b *RouterFleetSpecApplyConfiguration) WithModels(values ...*ModelSpecApplyConfiguration) *RouterFleetSpecApplyConfiguration {
+	for i := range values {
+		if values[i] == nil {
+			panic("nil value passed to WithModels")
+		}
+		b.Models = append(b.Models, *values[i])
+	}
 	return b
 }
 

@@ -2,6 +2,10 @@
 
 package v1alpha1
 
+import (
+	apiv1alpha1 "github.com/routerfleet/routerfleet/api/v1alpha1"
+)
+
 // StaticWorkerApplyConfiguration represents a declarative configuration of the StaticWorker type for use
 // with apply.
 //
@@ -12,6 +16,8 @@ type StaticWorkerApplyConfiguration struct {
 	// url is the base address, as in http://10.0.0.7:8000. Credentials do not
 	// belong here.
 	URL *string `json:"url,omitempty"`
+	// labels are for the selectors of models.
+	Labels map[string]apiv1alpha1.LabelValue `json:"labels,omitempty"`
 }
 
 // StaticWorkerApplyConfiguration constructs a declarative configuration of the StaticWorker type for use with
@@ -33,5 +39,19 @@ func (b *StaticWorkerApplyConfiguration) WithID(value string) *StaticWorkerApply
 // If called multiple times, the URL field is set to the value of the last call.
 func (b *StaticWorkerApplyConfiguration) WithURL(value string) *StaticWorkerApplyConfiguration {
 	b.URL = &value
+	return b
+}
+
+// WithLabels puts the entries into the Labels field in the declarative configuration
+// and returns the receiver, so that objects can be build by chaining "With" function invocations.
+// If called multiple times, the entries provided by each call will be put on the Labels field,
+// overwriting an existing map entries in Labels field with the same key.
+func (b *StaticWorkerApplyConfiguration) WithLabels(entries map[string]apiv1alpha1.LabelValue) *StaticWorkerApplyConfiguration {
+	if b.Labels == nil && len(entries) > 0 {
+		b.Labels = make(map[string]apiv1alpha1.LabelValue, len(entries))
+	}
+	for k, v := range entries {
+		b.Labels[k] = v
+	}
 	return b
 }
