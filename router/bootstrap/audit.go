@@ -56,7 +56,7 @@ func (m *machine) judgeAudit(now time.Time, s *survey) {
 			m.metrics.audited("weaker_sibling")
 		case row.Cursor.Proof < r.Cursor.Proof:
 			m.metrics.audited("differs")
-			m.suspect(now, r, r.Cursor, ingest.SuspectWeaker)
+			m.do(doSuspect{r.Rank, r.Cursor, ingest.SuspectWeaker})
 		default:
 			m.metrics.audited("differs")
 			if m.dispute == nil {
@@ -111,7 +111,7 @@ func (m *machine) lookBehind(now time.Time, r *Rank, row *snapshot.TableRow) {
 // judgeDispute decides about ranks that differ from one sibling, once the others were asked: agreement with any of them
 // clears; against all of two or more the rank is in the minority; with nobody else to compare, it is alone with its
 // doubt (H10).
-func (m *machine) judgeDispute(now time.Time, s *survey) {
+func (m *machine) judgeDispute(s *survey) {
 	disputes := m.dispute
 	m.dispute = nil
 	for id, d := range disputes {
@@ -135,21 +135,14 @@ func (m *machine) judgeDispute(now time.Time, s *survey) {
 		case agreed > 0:
 			m.agree(r)
 		case differs >= 2:
-			m.suspect(now, r, d.at, ingest.SuspectMinority)
+			m.do(doSuspect{r.Rank, d.at, ingest.SuspectMinority})
 		case differs == 1:
-			m.suspect(now, r, d.at, ingest.SuspectAlone)
+			m.do(doSuspect{r.Rank, d.at, ingest.SuspectAlone})
 		}
 	}
 }
 
-func (m *machine) suspect(now time.Time, r *Rank, at cursor.Cursor, how ingest.Suspicion) {
-	if !m.mayRepair(now) {
-		return
-	}
-	m.do(doSuspect{r.Rank, at, how})
-}
-
-// mayRepair spends one of the repairs that audits may begin a minute.
+// mayRepair spends one of the repairs that audits may begin a minute; those of suspicions the pump counts.
 func (m *machine) mayRepair(now time.Time) bool {
 	m.repairs = slices.DeleteFunc(m.repairs, func(at time.Time) bool { return !now.Before(at.Add(auditWindow)) })
 	if len(m.repairs) >= maxAuditRepairs {

@@ -88,10 +88,7 @@ func (c *Coordinator) upstreamChanged() <-chan struct{} {
 func (c *Coordinator) pause() time.Duration {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if c.machine.busy() {
-		return passEvery
-	}
-	return idleEvery
+	return c.machine.pause(c.opt.Now())
 }
 
 // world looks at everything there is. Whether all engines were asked is read before the ranks: then none of theirs is
@@ -217,6 +214,9 @@ func (c *Coordinator) fetch(ctx context.Context, f doFetch) fetched {
 			return fail(err)
 		}
 		owed := c.owedNow(f, section)
+		if len(owed) == 0 {
+			continue
+		}
 		results, err := c.opt.Pump.Graft(ctx, section, owed)
 		out.results = append(out.results, results...)
 		if err != nil {

@@ -28,6 +28,8 @@ const (
 	// askTimeout bounds one question for cursors, surveyBudget all questions of one survey (B14: the probe's budget).
 	askTimeout   = 5 * time.Second
 	surveyBudget = 25 * time.Second
+	// surveyEvery is the least time between the beginnings of two surveys.
+	surveyEvery = 100 * time.Millisecond
 	// surveyWidth bounds the peers of one survey, surveyAtOnce those asked at one time.
 	surveyWidth  = 32
 	surveyAtOnce = 8

@@ -129,6 +129,7 @@ type machine struct {
 	peers    map[string]*memory
 	survey   *survey
 	surveyNo int
+	surveyAt time.Time // when the last one began
 	slots    [slots]*fetching
 	sweep    *sweep
 
@@ -211,8 +212,17 @@ func (m *machine) step(now time.Time, w world, in input) []action {
 
 func (m *machine) do(a action) { m.actions = append(m.actions, a) }
 
-// busy tells whether something is to be looked at soon again.
-func (m *machine) busy() bool { return m.sweep != nil || m.survey != nil }
+// pause is how long the world may go unlooked at if nothing wakes the coordinator.
+func (m *machine) pause(now time.Time) time.Duration {
+	switch {
+	case m.survey == nil && m.due(now) != 0:
+		return surveyEvery
+	case m.sweep != nil || m.survey != nil:
+		return passEvery
+	default:
+		return idleEvery
+	}
+}
 
 // see takes over the world and forgets what is not in it any more.
 func (m *machine) see(now time.Time, w world) {

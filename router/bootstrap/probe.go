@@ -15,7 +15,7 @@ func (m *machine) probeStep(now time.Time) {
 		if r.Awaiting == nil {
 			continue
 		}
-		if mem := m.mem[r.Rank]; mem.probeEpoch != r.Awaiting.Epoch {
+		if mem := m.mem[r.Rank]; mem.probeEpoch != r.Awaiting.Epoch || mem.probeAt.IsZero() {
 			mem.probeEpoch = r.Awaiting.Epoch
 			mem.probeAt = r.Awaiting.Since.Add(firstProbe)
 		}

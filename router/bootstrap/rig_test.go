@@ -363,8 +363,10 @@ type fakeBody struct {
 
 func (b *fakeBody) Table() *snapshot.Table               { return b.table }
 func (b *fakeBody) Left() map[index.Rank]snapshot.Reason { return nil }
-func (b *fakeBody) Progress() snapshot.Progress          { return snapshot.Progress{Bytes: 1000, TotalBytes: 4000} }
-func (b *fakeBody) Close() error                         { return nil }
+func (b *fakeBody) Progress() snapshot.Progress {
+	return snapshot.Progress{Bytes: 1000, TotalBytes: 4000}
+}
+func (b *fakeBody) Close() error { return nil }
 
 func (b *fakeBody) Next(context.Context) (Section, error) {
 	if b.peer.breaks {

@@ -60,13 +60,14 @@ func (m *machine) due(now time.Time) purpose {
 
 // surveyStep begins a survey if none is under way and something is to be asked.
 func (m *machine) surveyStep(now time.Time) {
-	if m.survey != nil {
+	if m.survey != nil || now.Before(m.surveyAt.Add(surveyEvery)) {
 		return
 	}
 	p := m.due(now)
 	if p == 0 {
 		return
 	}
+	m.surveyAt = now
 	m.surveyNo++
 	s := &survey{id: m.surveyNo, started: now, purpose: p, set: m.set.Peers, waiting: map[string]bool{}, tables: map[string]*table{}}
 	if p&forSweep != 0 {
@@ -183,7 +184,7 @@ func (m *machine) conclude(now time.Time) {
 		m.judgeHeals(now)
 	}
 	if s.purpose&forDispute != 0 {
-		m.judgeDispute(now, s)
+		m.judgeDispute(s)
 	}
 	if s.purpose&forAudit != 0 {
 		m.judgeAudit(now, s)

@@ -156,8 +156,19 @@ func (m *machine) fetch(now time.Time, s slot, p plan, riders []*Rank) {
 		f.late[r.Rank] = true
 	}
 	f.timeout = timeout
-	f.want = snapshot.Want{Local: sections(slices.Concat(p.ranks, riders)), MaxAge: max(0, now.Sub(floor))}
+	f.want = m.want(slices.Concat(p.ranks, riders), now.Sub(floor))
 	m.begin(now, f, p.peer)
+}
+
+// want names ranks to a peer: by number only if they are not all there are.
+func (m *machine) want(ranks []*Rank, age time.Duration) snapshot.Want {
+	w := snapshot.Want{Local: sections(ranks), MaxAge: max(0, age)}
+	if len(ranks) < len(m.ranks) {
+		for _, r := range ranks {
+			w.Ranks = append(w.Ranks, r.Rank)
+		}
+	}
+	return w
 }
 
 // latest is until when the last of the ranks can use a body; zero if for ever.
