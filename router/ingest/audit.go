@@ -33,10 +33,37 @@ func (m suspected) tell(s *rankState) {
 		s.do(noted{"the rank's blocks are not those of its siblings", m.why.String()})
 	}
 	s.audit.suspect = true
-	if m.why == SuspectAlone || !m.repair || s.now.Before(s.repair.cool) {
+	switch {
+	case !m.repair || s.now.Before(s.repair.cool):
+	case m.why != SuspectAlone:
+		s.oweTee(0)
+	case s.replays:
+		s.unowe()
+		s.question.whole = true
+		s.deadline = s.now.Add(proveFor)
+		s.ask(cursor.OriginSeq, 0)
+	}
+}
+
+// wholeAnswer rebuilds the rank from all its engine said, if that reaches back to the first batch and repeats the cursor's
+// own; the sibling may be the one that is wrong.
+func (s *rankState) wholeAnswer(r *kvevents.ReplayResult) {
+	s.closeQuestion()
+	at := s.cursor.Seq
+	if int64(len(r.Batches)) <= at || !s.cursor.Repeats(r.Batches[at].Batch) {
 		return
 	}
-	s.oweTee(0)
+	for i, b := range r.Batches[:at+1] {
+		if b.Seq != int64(i) {
+			return
+		}
+	}
+	s.do(noted{"the rank is rebuilt from its engine's replay", "audit"})
+	id := s.cursor.Incarnation
+	s.wipe()
+	s.cursor = Cursor{Incarnation: id, Seq: cursor.OriginSeq - 1, Proof: Origin}
+	s.tally.Repairs[RepairReplay]++
+	s.takeMissed(r)
 }
 
 // oweTee begins a repair of a rank without a gap: it goes on, and keeps copies (H11).
@@ -103,6 +130,10 @@ func (s *rankState) seekTail(goal int64) {
 
 // tailAnswer takes what the engine repeats.
 func (s *rankState) tailAnswer(r *kvevents.ReplayResult) {
+	if s.question.whole {
+		s.wholeAnswer(r)
+		return
+	}
 	if !s.fills(r) {
 		s.tailUnanswered("replay " + r.Ending.String())
 		return
@@ -114,9 +145,9 @@ func (s *rankState) tailAnswer(r *kvevents.ReplayResult) {
 
 // tailUnanswered goes on to siblings, unless the stream has gone on.
 func (s *rankState) tailUnanswered(why string) {
-	goal := s.audit.behind.Seq
+	goal, tail := s.audit.behind.Seq, s.question.tail
 	s.closeQuestion()
-	if goal > s.cursor.Seq {
+	if tail && goal > s.cursor.Seq {
 		s.do(noted{"the engine does not repeat the lost tail", why})
 		s.oweTee(goal)
 	}

@@ -121,7 +121,9 @@ type question struct {
 	// origin: from 0, for a pending rank. Otherwise from the cursor, for a proving one.
 	origin bool
 	// tail: from the cursor of a rank that follows; a sibling has heard more (H9).
-	tail  bool
+	tail bool
+	// whole: from 0, for a rank that follows and differs from the only sibling it was compared with (B7).
+	whole bool
 	tries int
 	// continued: the start has proved continuity already; the answer is awaited for what was missed meanwhile (H9).
 	continued bool

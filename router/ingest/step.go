@@ -472,7 +472,7 @@ func (s *rankState) check() {
 		"%v holds %d batches", s.state, holds)
 	invariant.Check(holds <= maxHeldBatches && len(s.kept.list) <= maxHeldBatches, "%d batches held, %d kept", holds, len(s.kept.list))
 	invariant.Check(s.epoch != 0 || (holds == 0 && !asks), "held or asking without a connection")
-	invariant.Check(!asks || s.state != Following || s.question.tail, "%v asks for a replay", s.state)
+	invariant.Check(!asks || s.state != Following || s.question.tail || s.question.whole, "%v asks for a replay", s.state)
 	invariant.Check(s.state != Following || s.cursor.Proof != ProofUnknown, "following without a proof")
 	s.checkOwed()
 }

@@ -58,6 +58,7 @@ var standingsBesideSiblings = []standing{
 	{"following, keeping", booting + "\ngraft NOW 3 unwitnessed\nkeep NOW\nbatch 1 4"},
 	{"following, tail asked for", booting + "\ngraft NOW 3\nbatch 1 4\nbehind 4 8\nwait 60s\nbehind 4 8"},
 	{"following, suspect", booting + "\ngraft NOW 3\nbatch 1 4\nsuspect 4 minority"},
+	{"following, all asked for", booting + "\ngraft NOW 3\nbatch 1 4\nsuspect 4 alone"},
 	{"proving, awaiting a proof", strings.ReplaceAll(booting, " 1", " 9") + "\ngraft NOW 4\nclose 9\nopen 1"},
 	{"repairing, asking", booting + "\ngraft NOW 3\nbatch 1 4\nbatch 1 7"},
 	{"repairing, owed", booting + "\ngraft NOW 3\nbatch 1 4\nbatch 1 7\nreplay 1 torn"},
