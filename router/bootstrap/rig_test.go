@@ -290,10 +290,13 @@ type fakeClient struct {
 
 var _ Client = (*fakeClient)(nil)
 
-func (c *fakeClient) peer(id string) *fakePeer {
+// peer gives a sibling as it is now.
+func (c *fakeClient) peer(id string) fakePeer {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	return c.peers[id]
+	p := *c.peers[id]
+	p.wants = slices.Clone(p.wants)
+	return p
 }
 
 func (c *fakeClient) set(id string, f func(*fakePeer)) {
