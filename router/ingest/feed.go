@@ -80,6 +80,8 @@ type followed struct {
 	askAt    time.Time
 	pause    time.Duration
 	collides bool
+	// looked says that it was asked where it is now, if only in vain.
+	looked bool
 }
 
 // looked is what came of an introspection.
@@ -93,6 +95,7 @@ type looked struct {
 type feedView struct {
 	problems []kvevents.Problem
 	subs     []*subscription
+	looked   map[string]bool
 }
 
 // NewFeed checks the options and gives a feed. Nothing is asked before Run.
@@ -269,6 +272,7 @@ func (f *Feed) learned(l looked, now time.Time) error {
 	if e.engine.URL != l.url || e.engine.Model == "" {
 		return nil // it moved meanwhile, and is asked again
 	}
+	e.looked = true
 	if l.err != nil {
 		e.pause = min(max(2*e.pause, firstRecheck), f.opt.Recheck)
 		e.askAt = now.Add(e.pause)
@@ -413,14 +417,19 @@ func (f *Feed) subscribe(e *followed, dp int32, old map[index.Rank]bool) (*subsc
 	return s, s.start(f.ctx)
 }
 
+// Looked tells whether an engine was asked for its events, if only in vain; if it publishes, its ranks are registered by
+// then.
+func (f *Feed) Looked(engine string) bool { return f.public.Load().looked[engine] }
+
 // publish makes problems and subscriptions visible.
 func (f *Feed) publish() {
-	v := &feedView{}
+	v := &feedView{looked: make(map[string]bool, len(f.followed))}
 	settings := map[string]*kvevents.Settings{}
 	for _, id := range slices.Sorted(maps.Keys(f.followed)) {
 		e := f.followed[id]
 		v.problems = append(v.problems, e.problems...)
 		v.subs = append(v.subs, e.subs...)
+		v.looked[id] = e.looked
 		settings[e.engine.Name] = e.settings
 	}
 	v.problems = append(v.problems, kvevents.Collisions(settings)...)

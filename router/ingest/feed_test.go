@@ -29,6 +29,9 @@ func TestEveryListedEngineIsFollowed(t *testing.T) {
 		if n := w.feed.Subscribed(); n != 2 {
 			t.Errorf("%d workers are subscribed to", n)
 		}
+		if !w.feed.Looked("a") || !w.feed.Looked("b") {
+			t.Error("a followed engine does not count as looked at")
+		}
 		w.stop()
 	})
 }
@@ -236,6 +239,9 @@ func TestAnEngineThatDoesNotAnswerIsAskedAgain(t *testing.T) {
 		<-time.After(time.Minute)
 		if d.asked < 4 || d.asked > 8 {
 			t.Errorf("asked %d times in a minute", d.asked)
+		}
+		if !w.feed.Looked("a") || w.feed.Looked("b") {
+			t.Error("who was asked in vain was looked at, who is not listed was not")
 		}
 		d.mu.Lock()
 		d.err = nil
