@@ -91,6 +91,12 @@ func (p *cacheAware) Sent(d Decision) {
 	}
 }
 
+func (p *cacheAware) Unsent(d Decision) {
+	if len(d.keys) > 0 {
+		p.predictions.unsent(d.keys, d.depth, tenant{d.hash, uint32(d.life)})
+	}
+}
+
 func (p *cacheAware) Observe(d Decision, cachedTokens int) {
 	if d.truth != nil && cachedTokens >= 0 {
 		d.truth.observe(d.life, int64(d.promised), int64(d.blockSize), int64(cachedTokens), p.suspicions)

@@ -324,6 +324,21 @@ func TestPredictionsOfTwoLivesAreNotJoined(t *testing.T) {
 	}
 }
 
+func TestAPromptThatWasNotTakenIsNotPredicted(t *testing.T) {
+	r := newRig(t, 4)
+	keys := chain(1, 40)
+	d := r.decide(request(keys))
+	r.policy.Sent(d)
+	r.policy.Unsent(d)
+	if again := r.decide(request(keys)); again.Reason != CacheMiss {
+		t.Errorf("a prompt that no engine took is decided by %s", again.Reason)
+	}
+	r.policy.Sent(d)
+	if again := r.decide(request(keys)); again.Reason != PredictedHit || again.Rank != d.Rank {
+		t.Errorf("sent again it is decided by %s", again.Reason)
+	}
+}
+
 func TestABlockThatThePromptDoesNotFillIsNotPredicted(t *testing.T) {
 	r := newRig(t, 1)
 	keys := chain(1, 5)

@@ -67,6 +67,8 @@ type Decider interface {
 	// Sent says that the request goes to the decision's rank: until the engine announces the prompt's blocks, the rank
 	// counts as having them.
 	Sent(Decision)
+	// Unsent takes Sent back: the engine could not be reached, or did not take the request.
+	Unsent(Decision)
 	// Observe says how many tokens of the prompt the engine found cached. Call it once, and only for an answer that is
 	// complete and did report them: silence is not zero.
 	Observe(d Decision, cachedTokens int)
@@ -93,6 +95,8 @@ func (p plain) Decide(r Request, candidates []*workers.Rank) (Decision, bool) {
 }
 
 func (plain) Sent(Decision) {}
+
+func (plain) Unsent(Decision) {}
 
 func (plain) Observe(Decision, int) {}
 

@@ -83,11 +83,23 @@ func (p *predictions) sent(keys []index.Key, depth int, to tenant, at time.Time)
 	}
 	now := p.clock(at)
 	for depth < len(keys) {
-		end := min(len(keys), (depth|(predictGroup-1))+1)
+		end := groupEnd(keys, depth)
 		p.shard(keys, depth).putAll(keys[depth:end], to, now, now+p.ttl)
 		depth = end
 	}
 }
+
+// unsent takes that back. Records that another prompt of the prefix made as well are lost with it: better cold than wrong.
+func (p *predictions) unsent(keys []index.Key, depth int, to tenant) {
+	for depth < len(keys) {
+		end := groupEnd(keys, depth)
+		p.shard(keys, depth).expireAll(keys[depth:end], to)
+		depth = end
+	}
+}
+
+// groupEnd is where the levels end that share a shard with this one.
+func groupEnd(keys []index.Key, level int) int { return min(len(keys), (level|(predictGroup-1))+1) }
 
 // at tells which ranks have a record of one level, by calling f for each, with the life it is of.
 func (p *predictions) at(keys []index.Key, level int, now int64, f func(tenant)) {
@@ -114,7 +126,8 @@ func (p *predictions) has(keys []index.Key, level int, now int64, of tenant) boo
 }
 
 // depth follows a rank's records from a level that has one, and gives how many levels it will hold: the stretch has no
-// holes, so its end is found by doubling steps and then by halves.
+// holes, so its end is found by doubling steps and then by halves. A prompt that was taken back may leave one behind that
+// a longer prompt of the rank's had filled: to pass over it is right.
 func (p *predictions) depth(keys []index.Key, level int, now int64, of tenant) int {
 	held, absent := level, len(keys)
 	for step := 1; held+step < absent; step *= 2 {
@@ -150,6 +163,16 @@ func (s *predictShard) putAll(keys []index.Key, to tenant, now, expires int64) {
 	defer s.mu.Unlock()
 	for _, k := range keys {
 		s.put(k, to, now, expires)
+	}
+}
+
+func (s *predictShard) expireAll(keys []index.Key, of tenant) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, k := range keys {
+		if at := s.find(k, of.rank); at != none && s.ring[at].life == of.life {
+			s.ring[at].expires = 0
+		}
 	}
 }
 

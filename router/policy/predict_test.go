@@ -79,6 +79,39 @@ func TestPredictionsAgreeWithAMap(t *testing.T) {
 	}
 }
 
+// What is taken back may be shared with prompts that were not: a depth then lies between what is left for sure and what it
+// would be had nothing been taken back, and of the prompt itself nothing is left.
+func TestPredictionsThatAreTakenBackAreNoMoreThanBefore(t *testing.T) {
+	for seed := range uint64(50) {
+		r := rand.New(rand.NewPCG(seed, 9))
+		p, whole := newPredictions(time.Minute, epoch), newPredictions(time.Minute, epoch)
+		prompts, now := [][]index.Key{chain(seed, 100)}, epoch
+		for range 5 {
+			from := prompts[r.IntN(len(prompts))]
+			prompts = append(prompts, branch(from, r.IntN(len(from)), r.Uint64(), len(from)+r.IntN(60)))
+		}
+		for range 200 {
+			now = now.Add(time.Millisecond)
+			keys, rank := prompts[r.IntN(len(prompts))], tenant{rank: r.Uint64N(3)}
+			switch r.IntN(4) {
+			case 0:
+				p.unsent(keys, 0, rank)
+				if got := predictedDepthOf(p, keys, 0, rank, now); got != 0 {
+					t.Fatalf("seed %d: %d blocks of a prompt that was taken back are predicted", seed, got)
+				}
+			case 1, 2:
+				p.sent(keys, 0, rank, now)
+				whole.sent(keys, 0, rank, now)
+			default:
+				if got, most := predictedDepthOf(p, keys, 0, rank, now), predictedDepthOf(whole, keys, 0, rank, now); got > most {
+					t.Fatalf("seed %d: depth %d, more than the %d of what was sent", seed, got, most)
+				}
+			}
+		}
+		p.check(t)
+	}
+}
+
 func TestPredictionsAreBounded(t *testing.T) {
 	p, now := newPredictions(time.Minute, epoch), epoch
 	for i := range uint64(9_000) {

@@ -231,6 +231,11 @@ func (t *attempt) refusedBody() bool {
 	return t.trace.connected.Load() && t.trace.wrote.Load() == 0 && len(t.x.call.body) > sentAtOnceBytes && !(ok && timeout.Timeout())
 }
 
+// taken says whether the engine can be thought to compute the prompt, or to have done so.
+func (t *attempt) taken() bool {
+	return t.resp != nil && workers.OutcomeOfStatus(t.resp.StatusCode) == workers.Success
+}
+
 // outcome judges the attempt for the worker's breaker.
 func (t *attempt) outcome() workers.Outcome {
 	if e, over := t.x.ended(); over {

@@ -30,6 +30,12 @@ func (x *exchange) sent(d policy.Decision) {
 	x.h.policy.Sent(d)
 }
 
+// unsent tells it that the engine did not take the request.
+func (x *exchange) unsent(d policy.Decision) {
+	defer func() { x.h.survived(recover(), "noting that a request was not taken") }()
+	x.h.policy.Unsent(d)
+}
+
 // observed tells the policy what an engine found cached.
 func (x *exchange) observed(d policy.Decision, cached int) {
 	defer func() { x.h.survived(recover(), "noting what an engine had cached") }()

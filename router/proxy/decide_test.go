@@ -29,6 +29,12 @@ func (b broken) Sent(d policy.Decision) {
 	}
 }
 
+func (b broken) Unsent(policy.Decision) {
+	if b.at == "unsent" {
+		panic("a bug")
+	}
+}
+
 func (b broken) Observe(policy.Decision, int) {
 	if b.at == "observe" {
 		panic("a bug")
@@ -36,7 +42,7 @@ func (b broken) Observe(policy.Decision, int) {
 }
 
 func TestAPolicyThatPanicsCostsNobodyARequest(t *testing.T) {
-	for _, at := range []string{"", "decide", "sent", "observe"} {
+	for _, at := range []string{"", "decide", "sent", "unsent", "observe"} {
 		for _, stream := range []string{"false", "true"} {
 			bubble(t, withKeys, []string{"a", "b"}, func(r *rig) {
 				var log strings.Builder
@@ -45,6 +51,10 @@ func TestAPolicyThatPanicsCostsNobodyARequest(t *testing.T) {
 				const usage = `{"usage":{"prompt_tokens":3,"completion_tokens":1,"prompt_tokens_details":{"cached_tokens":2}}}`
 				for _, e := range []string{"a", "b"} {
 					r.engine(e, func(w http.ResponseWriter, _ *http.Request) {
+						if at == "unsent" && e == "a" {
+							writeAnswer(w, 503, "full")
+							return
+						}
 						if stream == "true" {
 							writeEvents(w, usage, "[DONE]")
 							return

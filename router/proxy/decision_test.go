@@ -22,6 +22,7 @@ type listening struct {
 	asked     []policy.Request
 	keys      [][]index.Key
 	sent      []string
+	unsent    []string
 	observed  []int
 	explained int
 }
@@ -44,6 +45,12 @@ func (l *listening) Sent(d policy.Decision) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.sent = append(l.sent, d.Rank.Worker().Name())
+}
+
+func (l *listening) Unsent(d policy.Decision) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.unsent = append(l.unsent, d.Rank.Worker().Name())
 }
 
 func (l *listening) Observe(_ policy.Decision, cached int) {
@@ -102,8 +109,8 @@ func TestARetryIsDecidedAnewAndOnlyTheAnswerIsObserved(t *testing.T) {
 		if got.status != 200 || strings.Join(l.sent, " ") != "a b" {
 			t.Errorf("got %d, sent to %v", got.status, l.sent)
 		}
-		if len(l.observed) != 1 || l.observed[0] != 3 {
-			t.Errorf("observed %v", l.observed)
+		if len(l.observed) != 1 || l.observed[0] != 3 || strings.Join(l.unsent, " ") != "a" {
+			t.Errorf("observed %v, not taken by %v", l.observed, l.unsent)
 		}
 		if len(l.keys) != 2 || len(l.keys[0]) != 2 || l.keys[0][0] != l.keys[1][0] || l.keys[0][1] != l.keys[1][1] {
 			t.Errorf("keys of the attempts: %x", l.keys)

@@ -90,6 +90,9 @@ func (x *exchange) run() {
 	for {
 		t.send()
 		x.h.pressure.heard(t.rank, t.resp)
+		if !t.taken() {
+			x.unsent(t.decision)
+		}
 		reason := t.retryReason()
 		if reason == retryClosed {
 			closed++
