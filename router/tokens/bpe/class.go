@@ -6,14 +6,21 @@ import (
 	"unicode/utf8"
 )
 
-// class is what the patterns ask of a character.
+// class is what the patterns ask of a character. Each character is of one; sets of them are or-ed together.
 type class uint8
 
 const (
-	sign   class = iota // [^\s\p{L}\p{N}]
-	letter              // \p{L}
-	number              // \p{N}
-	space               // \s: Unicode's White_Space
+	upper    class = 1 << iota // \p{Lu}\p{Lt}
+	lower                      // \p{Ll}
+	caseless                   // \p{Lm}\p{Lo}
+	mark                       // \p{M}
+	number                     // \p{N}
+	space                      // \s: Unicode's White_Space
+	symbol                     // \p{P}\p{S}
+	other                      // what is left: controls, joiners, what is not assigned
+
+	letter = upper | lower | caseless // \p{L}
+	sign   = mark | symbol | other    // [^\s\p{L}\p{N}]
 )
 
 // classes are those of the basic multilingual plane: range tables are too slow to ask for each character. Their Unicode
@@ -28,14 +35,22 @@ var classes = sync.OnceValue(func() *[1 << 16]class {
 
 func classify(r rune) class {
 	switch {
+	case unicode.In(r, unicode.Lu, unicode.Lt):
+		return upper
+	case unicode.Is(unicode.Ll, r):
+		return lower
 	case unicode.IsLetter(r):
-		return letter
+		return caseless
+	case unicode.IsMark(r):
+		return mark
 	case unicode.IsNumber(r):
 		return number
 	case unicode.IsSpace(r):
 		return space
+	case unicode.In(r, unicode.P, unicode.S):
+		return symbol
 	}
-	return sign
+	return other
 }
 
 // reader gives the characters of text that is valid UTF-8, with their classes.
@@ -53,11 +68,20 @@ func (c reader) at(s string, i int) (class, int) {
 	return classify(r), n
 }
 
-// run gives the end of the run of characters of a class that begins at s[i:].
-func (c reader) run(s string, i int, of class) int {
+// is says whether s[i:] begins with a character of a set.
+func (c reader) is(s string, i int, set class) bool {
+	if i == len(s) {
+		return false
+	}
+	class, _ := c.at(s, i)
+	return class&set != 0
+}
+
+// run gives the end of the characters of a set that s[i:] begins with.
+func (c reader) run(s string, i int, set class) int {
 	for i < len(s) {
-		is, n := c.at(s, i)
-		if is != of {
+		class, n := c.at(s, i)
+		if class&set == 0 {
 			break
 		}
 		i += n

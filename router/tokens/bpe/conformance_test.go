@@ -81,7 +81,7 @@ func TestIdsEqualTheReferencesForLlamaAndQwen(t *testing.T) {
 
 // madeUpForOracle are made-up files without what the oracle, unlike the reference, does not do: single_word.
 func madeUpForOracle() map[string]object {
-	all := map[string]object{"llama": llamaLike(), "qwen": qwenLike(), "gpt": gptLike()}
+	all := map[string]object{"llama": llamaLike(), "qwen": qwenLike(), "gpt": gptLike(), "deepseek": deepseekLike()}
 	gpt := all["gpt"]
 	gpt["pre_tokenizer"] = split(gptRegex)
 	for _, a := range gpt["added_tokens"].([]any) {

@@ -62,10 +62,10 @@ func (r *run) pieceOf(s string) int {
 }
 
 // beginsAnew says whether s, with a line's end before it, is encoded as it would be alone: its first character is no space,
-// and none that normalization could join with the one before.
+// no slash, which some patterns take as a line's end, and none that normalization could join with the one before.
 func (r *run) beginsAnew(s string) bool {
 	is, n := r.chars.at(s, 0)
-	return is == letter || n == 1 && is != space
+	return is&letter != 0 || n == 1 && is != space && s[0] != '/'
 }
 
 // piece encodes text whose ids depend on nothing else, or finds them in the cache.

@@ -55,6 +55,9 @@ var refused = []struct {
 	{"an unknown expression", func(f, _ object) { f["pre_tokenizer"] = split(`\w+|\W+`) }, `\\w+|\\W+`},
 	{"a split by a text", func(f, _ object) { firstStep(f)["pattern"] = object{"String": " "} }, "no Regex"},
 	{"a split that removes words", func(f, _ object) { firstStep(f)["behavior"] = "Removed" }, `behavior "Removed" and invert false`},
+	{"a split that removes what it leaves out", func(f, _ object) {
+		with(firstStep(f), object{"pattern": object{"Regex": bpe.Regexes["deepseek-digits"]}, "behavior": "Removed", "invert": true})
+	}, `behavior "Removed" and invert true`},
 	{"a split that isolates what is between", func(f, _ object) { firstStep(f)["invert"] = true }, `behavior "Isolated" and invert true`},
 	{"a space before each word", func(f, _ object) {
 		f["pre_tokenizer"].(object)["pretokenizers"].([]any)[1] = byteLevel(true, false)
@@ -138,6 +141,16 @@ func TestMergesAreReadAsTextsAndAsPairs(t *testing.T) {
 	a, b := encode(t, load(t, f, uncached), s, bpe.Bare), encode(t, load(t, g, uncached), s, bpe.Bare)
 	if len(a) >= len(s)*3/4 || !slices.Equal(a, b) {
 		t.Errorf("%d ids by pairs, %d by texts, of %d bytes", len(a), len(b), len(s))
+	}
+}
+
+// Phi 4 writes it so.
+func TestASplitMayRemoveWhatIsBetweenWordsIfThereIsNothing(t *testing.T) {
+	f, s := llamaLike(), strings.Join(fragments, "")
+	want := encode(t, load(t, f, uncached), s, bpe.Bare)
+	with(firstStep(f), object{"behavior": "Removed", "invert": true})
+	if got := encode(t, load(t, f, uncached), s, bpe.Bare); !slices.Equal(got, want) {
+		t.Errorf("%d ids, want %d", len(got), len(want))
 	}
 }
 

@@ -43,18 +43,18 @@ func hasManyMarks(s string) bool {
 	return false
 }
 
-// mark is a character with its canonical combining class.
-type mark struct {
+// point is a character with its canonical combining class.
+type point struct {
 	r   rune
 	ccc uint8
 }
 
 // composeSlowly is nfc as the standard (UAX 15) describes it: decompose, order the marks, compose.
 func composeSlowly(s string) string {
-	var all []mark
+	var all []point
 	for _, r := range s {
 		for _, d := range norm.NFD.String(string(r)) {
-			all = append(all, mark{d, norm.NFD.PropertiesString(string(d)).CCC()})
+			all = append(all, point{d, norm.NFD.PropertiesString(string(d)).CCC()})
 		}
 	}
 	order(all)
@@ -62,19 +62,19 @@ func composeSlowly(s string) string {
 }
 
 // order sorts each row of combining characters by class, keeping the order of equals.
-func order(all []mark) {
+func order(all []point) {
 	for i := 0; i < len(all); i++ {
 		end := i
 		for end < len(all) && all[end].ccc != 0 {
 			end++
 		}
-		slices.SortStableFunc(all[i:end], func(a, b mark) int { return int(a.ccc) - int(b.ccc) })
+		slices.SortStableFunc(all[i:end], func(a, b point) int { return int(a.ccc) - int(b.ccc) })
 		i = end
 	}
 }
 
 // compose puts each character into the starter before it if both are one character and nothing between them blocks it.
-func compose(all []mark) []rune {
+func compose(all []point) []rune {
 	var out []rune
 	starter := -1
 	last := uint8(0) // the class of what stands last in out; 0 if that is the starter

@@ -29,6 +29,17 @@ func TestPatternsCutWhereTheirExpressionsDo(t *testing.T) {
 		{llama3Regex, "'r", "'r"},
 		{llama3Regex, "' s", "'| s"},
 		{qwen2Regex, "12 3", "1|2| |3"},
+		{qwen35Regex, "a\u0301b !\u0301 \u0301", "a\u0301b| !|\u0301| \u0301"},
+		{o200kRegex, "HTTPServer's camelCase", "HTTPServer's| camel|Case"},
+		{o200kRegex, "ABC abC 中ABc 中AB", "ABC| ab|C| 中ABc| 中|AB"},
+		{o200kRegex, "\u0301AB \u0301\u0301AB", "\u0301|AB| \u0301\u0301|AB"},
+		{o200kRegex, "1234 //\n/x", "123|4| //\n/|x"},
+		{tekkenRegex, "it's 12", "it|'s| |1|2"},
+		{digitsRegex, "a1234 b", "a|123|4| b"},
+		{hanRegex, "漢字かなabc。", "漢字かな|abc。"},
+		{deepseekRegex, "#include <x_y>\n", "#include| <|x|_y|>\n"},
+		{deepseekRegex, "12\u200d\u200d3a", "12\u200d\u200d|3a"},
+		{deepseekRegex, "\x01\x02 a", "\x01\x02| a"},
 		{gpt2Regex, "I'LL don't", "I|'|LL| don|'t"},
 		{gpt2Regex, "a 123 !?", "a| 123| !?"},
 		{gpt2Regex, "x\n\n y", "x|\n\n| y"},
@@ -54,7 +65,7 @@ func TestPatternsCutWhereTheirExpressionsDo(t *testing.T) {
 // What pattern.endsAtLines promises, and pieceOf relies on.
 func TestTextMayBeCutBehindALineThatNoSpaceFollows(t *testing.T) {
 	r := rand.New(rand.NewPCG(12, 13))
-	pieces := []string{"a", "B", "1", " ", "  ", "\n", "\r\n", "\n\n", "'s", "'", "!", "\u00a0", "\u0301", "字", "\t", "...", "ſ"}
+	pieces := []string{"a", "B", "1", " ", "  ", "\n", "\r\n", "\n\n", "'s", "'", "!", "\u00a0", "\u0301", "字", "\t", "...", "ſ", "/", "//"}
 	line := func() string {
 		var b strings.Builder
 		for range r.IntN(8) {
@@ -70,8 +81,11 @@ func TestTextMayBeCutBehindALineThatNoSpaceFollows(t *testing.T) {
 			continue
 		}
 		cuts++
-		for _, regex := range []string{llama3Regex, qwen2Regex} {
-			p, _ := patternOf(regex)
+		for _, regex := range []string{llama3Regex, qwen2Regex, qwen35Regex, o200kRegex, tekkenRegex} {
+			p, err := patternOf(regex)
+			if err != nil || !p.endsAtLines {
+				t.Fatalf("%.20s promises nothing of lines (%v)", regex, err)
+			}
 			for s := left + right; len(s) > len(right); {
 				n := p.next(s)
 				if s = s[n:]; len(s) < len(right) {

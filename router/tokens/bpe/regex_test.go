@@ -13,14 +13,18 @@ import (
 // node matches at s[i:] and calls then with each end, best first, until then says yes.
 type node func(s string, i int, then func(end int) bool) bool
 
-// longestOrder gives the length of the pattern's match at the beginning of s; patterns match everywhere.
-func longestOrder(n node, s string) int {
-	found := 0
-	n(s, 0, func(end int) bool { found = end; return true })
-	if found == 0 {
-		panic("no match at " + s)
+// firstWord gives the length of the pattern's match at the beginning of s, or of the text before the next match.
+func firstWord(n node, s string) int {
+	for i := 0; i < len(s); i++ {
+		found := 0
+		if utf8.RuneStart(s[i]) && n(s, i, func(end int) bool { found = end; return end > i }) {
+			if i > 0 {
+				return i
+			}
+			return found
+		}
 	}
-	return found
+	return len(s)
 }
 
 // parser reads a pattern.
@@ -155,17 +159,28 @@ func (p *parser) one() node {
 
 // set reads one character or a name of several.
 func (p *parser) set() func(rune) bool {
-	for name, is := range map[string]func(rune) bool{
-		`\p{L}`: unicode.IsLetter, `\p{N}`: unicode.IsNumber, `\s`: unicode.IsSpace,
-		`\P{N}`: func(r rune) bool { return !unicode.IsNumber(r) },
-		`\r`:    func(r rune) bool { return r == '\r' }, `\n`: func(r rune) bool { return r == '\n' },
-	} {
-		if p.takes(name) {
-			return is
-		}
+	if p.takes(`\s`) {
+		return unicode.IsSpace
 	}
+	if name, rest, ok := strings.Cut(p.rest, "}"); ok && (strings.HasPrefix(name, `\p{`) || strings.HasPrefix(name, `\P{`)) {
+		p.rest = rest
+		table, negated := unicode.Categories[name[3:]], name[1] == 'P'
+		return func(r rune) bool { return unicode.Is(table, r) != negated }
+	}
+	if p.takes(`\r`) {
+		return func(r rune) bool { return r == '\r' }
+	}
+	if p.takes(`\n`) {
+		return func(r rune) bool { return r == '\n' }
+	}
+	p.takes(`\`) // what is escaped stands for itself
 	want, n := utf8.DecodeRuneInString(p.rest)
 	p.rest = p.rest[n:]
+	if strings.HasPrefix(p.rest, "-") && !strings.HasPrefix(p.rest, "-]") {
+		last, n := utf8.DecodeRuneInString(p.rest[1:])
+		p.rest = p.rest[1+n:]
+		return func(r rune) bool { return want <= r && r <= last }
+	}
 	fold := p.fold
 	return func(r rune) bool {
 		if r == want {

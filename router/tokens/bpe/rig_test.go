@@ -232,7 +232,17 @@ func robertaLike() object {
 	return f
 }
 
-var madeUp = map[string]func() object{"llama": llamaLike, "qwen": qwenLike, "gpt": gptLike, "roberta": robertaLike}
+// deepseekLike splits by three expressions, of which none cuts all text.
+func deepseekLike() object {
+	f := llamaLike()
+	isolate := func(name string) object {
+		return object{"type": "Split", "pattern": object{"Regex": bpe.Regexes[name]}, "behavior": "Isolated", "invert": false}
+	}
+	f["pre_tokenizer"] = object{"type": "Sequence", "pretokenizers": []any{isolate("deepseek-digits"), isolate("deepseek-han"), isolate("deepseek"), byteLevel(false, false)}}
+	return f
+}
+
+var madeUp = map[string]func() object{"deepseek": deepseekLike, "llama": llamaLike, "qwen": qwenLike, "gpt": gptLike, "roberta": robertaLike}
 
 func text(t testing.TB, file object) []byte {
 	t.Helper()

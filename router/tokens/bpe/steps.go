@@ -1,5 +1,7 @@
 package bpe
 
+import "math"
+
 func (t *Tokenizer) setNormalizer(f *file) error {
 	steps, err := flatten(f.normalizer, func(s *step) []step { return s.Normalizers })
 	for _, s := range steps {
@@ -47,7 +49,11 @@ func (t *Tokenizer) setPreTokenizer(f *file) error {
 		case "Split":
 			err = t.addSplit(s)
 		case "Digits":
-			t.patterns = append(t.patterns, pattern{next: digits{t.chars, s.IndividualDigits}.next})
+			most := math.MaxInt
+			if s.IndividualDigits {
+				most = 1
+			}
+			t.patterns = append(t.patterns, pattern{next: digits{t.chars, most}.next})
 		case "ByteLevel":
 			err = t.addByteLevel(s, i == 0, i == len(steps)-1)
 		default:
@@ -62,16 +68,20 @@ func (t *Tokenizer) setPreTokenizer(f *file) error {
 }
 
 func (t *Tokenizer) addSplit(s *step) error {
-	// Known patterns leave nothing between words, so that keeping the words and removing what is between is the same.
-	if s.Behavior != "Isolated" && (s.Behavior != "Removed" || !s.Invert) || s.Behavior == "Isolated" && s.Invert {
-		return unsupported("the pre_tokenizer's Split has behavior %q and invert %v; Isolated is known", s.Behavior, s.Invert)
-	}
 	if s.Pattern.Regex == nil {
 		return unsupported("the pre_tokenizer's Split has no Regex")
 	}
 	p, err := patternOf(*s.Pattern.Regex)
+	if err != nil {
+		return err
+	}
+	// Where nothing is between words, to remove what is between is the same as to keep it.
+	isolated := s.Behavior == "Isolated" && !s.Invert
+	if kept := s.Behavior == "Removed" && s.Invert && p.whole; !isolated && !kept {
+		return unsupported("the pre_tokenizer's Split has behavior %q and invert %v; Isolated is known", s.Behavior, s.Invert)
+	}
 	t.patterns = append(t.patterns, p)
-	return err
+	return nil
 }
 
 func (t *Tokenizer) addByteLevel(s *step, first, last bool) error {

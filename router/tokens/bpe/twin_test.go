@@ -125,7 +125,7 @@ func (w *twin) split(s string, patterns []node, ids *[]uint32) {
 		return
 	}
 	for len(s) > 0 {
-		n := longestOrder(patterns[0], s)
+		n := firstWord(patterns[0], s)
 		w.split(s[:n], patterns[1:], ids)
 		s = s[n:]
 	}

@@ -23,7 +23,8 @@ func (t *Tokenizer) setVocab(f *file) error {
 			return unsupported("the vocabulary has two tokens with id %d", id)
 		}
 		// What is not written in the alphabet is no text of words: an added token that the vocabulary has, too.
-		text, ok := written, false
+		text := written
+		var ok bool
 		if raw, ok = byteAlphabet().read(raw[:0], written); ok && len(raw) > 0 {
 			text = string(raw)
 			t.vocab[text] = id
