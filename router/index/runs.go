@@ -64,9 +64,13 @@ const (
 
 // marks are those of one segment. They are void once it is replaced.
 type marks struct {
-	seg          *segment
-	done, passed []uint64
+	seg *segment
+	// bits are two words for 64 slots: what was delivered, and what was passed by because nobody carries it. They lie
+	// side by side, as both are asked for at every block.
+	bits []markWords
 }
+
+type markWords struct{ done, passed uint64 }
 
 // numbered is a set as the walk delivers it.
 type numbered struct {
@@ -203,8 +207,7 @@ func (e *Runs) begin(w *chainWalk, steps *int) bool {
 			if *steps++; *steps > 8*stepsAPin {
 				return false
 			}
-			word, bit := at/64, uint64(1)<<(at%64)
-			if m.done[word]&bit != 0 || m.passed[word]&bit != 0 {
+			if w := &m.bits[at/64]; (w.done|w.passed)>>(at%64)&1 != 0 {
 				continue
 			}
 			if sm := seg.meta(at); !sm.live() || !e.again && sm.children() > 0 {
@@ -232,8 +235,7 @@ func (e *Runs) marksOf(number int, seg *segment) *marks {
 		if m.seg != nil && number == e.segment {
 			e.slot = 0
 		}
-		words := (seg.n + 63) / 64
-		*m = marks{seg, make([]uint64, words), make([]uint64, words)}
+		*m = marks{seg, make([]markWords, (seg.n+63)/64)}
 	}
 	return m
 }
@@ -252,22 +254,21 @@ func (e *Runs) step(w *chainWalk, emit func(Run)) {
 		e.finish(w, After(w.next), emit)
 		return
 	}
-	m := e.marksOf(number, seg)
-	word, bit := at/64, uint64(1)<<(at%64)
+	words, bit := &e.marksOf(number, seg).bits[at/64], uint64(1)<<(at%64)
 	set := e.number(id)
 	if set.set == noCarrier && (len(w.keys) == 0 || !e.ordered) {
-		if m.passed[word]&bit != 0 {
+		if words.passed&bit != 0 {
 			e.finish(w, After(w.next), emit)
 			return
 		}
-		m.passed[word] |= bit
+		words.passed |= bit
 		e.close(w, After(w.next))
 	} else {
-		if m.done[word]&bit != 0 {
+		if words.done&bit != 0 {
 			e.finish(w, After(w.next), emit)
 			return
 		}
-		m.done[word] |= bit
+		words.done |= bit
 		e.add(w, node.Key, set, emit)
 	}
 	if !node.Parent.Known {
