@@ -3,6 +3,7 @@ package snapshot
 import (
 	"context"
 	"fmt"
+	"runtime"
 	"runtime/debug"
 	"sync"
 	"time"
@@ -27,6 +28,8 @@ type flight[T any] struct {
 	done  chan struct{}
 	built T
 	err   error
+	// replaces: an old build has just been dropped.
+	replaces bool
 }
 
 // fresh tells whether an export begun then is what a request wants that came in at arrival. What was begun after it is
@@ -66,8 +69,8 @@ func (c *cache[T]) join(arrival time.Time, maxAge time.Duration) *flight[T] {
 	if c.flight != nil {
 		return c.flight
 	}
+	f := &flight[T]{began: c.h.opts.Now(), done: make(chan struct{}), replaces: c.kept != nil}
 	c.drop()
-	f := &flight[T]{began: c.h.opts.Now(), done: make(chan struct{})}
 	c.flight = f
 	c.wg.Add(1)
 	c.h.busy.Add(1)
@@ -81,6 +84,9 @@ func (c *cache[T]) run(f *flight[T]) {
 	defer c.h.busy.Add(-1)
 	ctx, cancel := context.WithTimeout(c.h.ctx, buildLimit)
 	defer cancel()
+	if f.replaces {
+		runtime.GC() // or the old build lies beside the new one: a quarter of the index each
+	}
 	f.built, f.err = guarded(ctx, c.make)
 	c.mu.Lock()
 	defer c.mu.Unlock()

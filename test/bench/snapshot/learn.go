@@ -7,6 +7,7 @@ import (
 	"io"
 	"runtime"
 	"runtime/debug"
+	"syscall"
 	"time"
 
 	"github.com/routerfleet/routerfleet/router/index"
@@ -27,18 +28,19 @@ func learnFrom(s shape, url string) (*learnt, error) {
 	peer := snapshot.Peer{Name: "teacher", URL: url}
 	l := &learnt{}
 	x := index.New(index.Options{})
+	cpu := processor()
 	began := time.Now()
 	err := fetch(client, peer, want, func() { l.Table = time.Since(began) }, func(v *snapshot.Vetted) error { return graft(x, v) })
 	if err != nil {
 		return nil, err
 	}
-	l.Ready = time.Since(began)
+	l.Ready, l.CPU = time.Since(began), processor()-cpu
 	l.Blocks, l.Peak = x.Stats().Nodes, resident("VmHWM")
 	if l.Blocks != s.blocks() {
 		return nil, fmt.Errorf("%d blocks arrived, want %d", l.Blocks, s.blocks())
 	}
 	began = time.Now()
-	want.MaxAge = snapshot.AnyAge
+	want.MaxAge = time.Hour
 	if err := fetch(client, peer, want, func() {}, func(v *snapshot.Vetted) error { return each(v, func(*snapshot.Chunk) {}) }); err != nil {
 		return nil, err
 	}
@@ -122,4 +124,13 @@ func graft(x *index.Index, v *snapshot.Vetted) error {
 	}
 	re.Commit()
 	return nil
+}
+
+// processor is the processor time this process has used.
+func processor() time.Duration {
+	var u syscall.Rusage
+	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &u); err != nil {
+		return 0
+	}
+	return time.Duration(u.Utime.Nano() + u.Stime.Nano())
 }

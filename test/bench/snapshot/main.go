@@ -38,6 +38,7 @@ type figures struct {
 	Shape  shape
 	Bytes  int64 // of the body
 	Learnt learnt
+	CPU    time.Duration // of the teacher, for a build and two bodies
 
 	IndexBytes, TeacherPeak int64 // resident, of the teacher: with its index alone, and at most
 }
@@ -46,6 +47,7 @@ type figures struct {
 type learnt struct {
 	Table, Ready time.Duration // from the request to the table, and to the last commit
 	Read         time.Duration // of the same build again, with nothing done with it
+	CPU          time.Duration // until it was ready
 	Blocks       int
 	End, Peak    int64 // resident
 }
@@ -101,12 +103,13 @@ func measureAll(write string, large bool) error {
 func markdown(rows []figures) string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "%s\n\n", page.Machine())
-	fmt.Fprintln(&b, "| scheme | ranks | blocks | bytes a block | request to table | request to ready | blocks a second | read alone, blocks a second | teacher: index, and beyond it, bytes a block | learner: index, and beyond it, bytes a block |")
-	fmt.Fprintln(&b, "|---|---|---|---|---|---|---|---|---|---|")
+	fmt.Fprintln(&b, "| scheme | ranks | blocks | bytes a block | request to table | request to ready | blocks a second | read alone, blocks a second | processor time, teacher and learner | teacher: index, and beyond it, bytes a block | learner: index, and beyond it, bytes a block |")
+	fmt.Fprintln(&b, "|---|---|---|---|---|---|---|---|---|---|---|")
 	for _, f := range rows {
 		n := float64(f.Learnt.Blocks)
-		fmt.Fprintf(&b, "| %s | %d | %.1f M | %.1f | %.2f s | %.2f s | %.1f M | %.1f M | %.0f + %.0f | %.0f + %.0f |\n", f.Shape.Scheme, f.Shape.Ranks, n/1e6,
+		fmt.Fprintf(&b, "| %s | %d | %.1f M | %.1f | %.2f s | %.2f s | %.1f M | %.1f M | %.2f s, %.2f s | %.0f + %.0f | %.0f + %.0f |\n", f.Shape.Scheme, f.Shape.Ranks, n/1e6,
 			float64(f.Bytes)/n, f.Learnt.Table.Seconds(), f.Learnt.Ready.Seconds(), n/f.Learnt.Ready.Seconds()/1e6, n/f.Learnt.Read.Seconds()/1e6,
+			f.CPU.Seconds(), f.Learnt.CPU.Seconds(),
 			float64(f.IndexBytes)/n, float64(f.TeacherPeak-f.IndexBytes)/n, float64(f.Learnt.End)/n, float64(f.Learnt.Peak-f.Learnt.End)/n)
 	}
 	return b.String()

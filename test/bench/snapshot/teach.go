@@ -188,10 +188,12 @@ func teach(s shape) (*figures, error) {
 	}
 	c := exec.Command(self, "--learn", "http://"+l.Addr().String(), "--shape", string(text))
 	c.Stderr = os.Stderr
+	cpu := processor()
 	out, err := c.Output()
 	if err != nil {
 		return nil, fmt.Errorf("the learner: %w", err)
 	}
+	f.CPU = processor() - cpu
 	f.TeacherPeak, f.Bytes = resident("VmHWM"), sent.Load()/2 // the learner reads it twice
 	return f, json.Unmarshal(out, &f.Learnt)
 }
