@@ -189,6 +189,21 @@ func (s *carrierSet) has(r rankID) bool {
 	return at < len(s.words) && s.words[at]>>(r%64)&1 != 0
 }
 
+// meets tells whether a rank of a bitset is a member.
+func (s *carrierSet) meets(ranks []uint64) bool {
+	for _, m := range s.list {
+		if at := int(m.rank / 64); at < len(ranks) && ranks[at]>>(m.rank%64)&1 != 0 {
+			return true
+		}
+	}
+	for i := range min(len(s.words), len(ranks)) {
+		if s.words[i]&ranks[i] != 0 {
+			return true
+		}
+	}
+	return false
+}
+
 // closedWord gives word i of the members that hold a closed tier.
 func (s *carrierSet) closedWord(i int) uint64 {
 	var w uint64

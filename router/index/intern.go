@@ -209,9 +209,10 @@ func (t *setTable) move(from, to setID) {
 	}
 }
 
-// reclaim frees up to n of the sets that have been idle for longest, and tells whether any are left.
-func (t *setTable) reclaim(n int) bool {
-	for ; n > 0 && len(t.idle) > 0; n-- {
+// reclaim frees up to n of the sets that have been idle for longest. It gives how many it looked at, and whether any are
+// left.
+func (t *setTable) reclaim(n int) (looked int, more bool) {
+	for ; looked < n && len(t.idle) > 0; looked++ {
 		id := t.idle[0]
 		t.idle = t.idle[1:]
 		b := &t.books[id]
@@ -220,8 +221,8 @@ func (t *setTable) reclaim(n int) bool {
 			t.free(id)
 		}
 	}
-	t.settle(n + 4)
-	return len(t.idle) > 0 || len(t.limbo) > 0
+	t.settle(2*n + 4)
+	return looked, len(t.idle) > 0 || len(t.limbo) > 0
 }
 
 // free takes a set out of the table. Its id waits in limbo for the readers.

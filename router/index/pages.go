@@ -6,10 +6,11 @@ const (
 	pageBits  = 8
 	pageSlots = 1 << pageBits
 
-	// minChunk and maxChunk are how many pages are taken from the runtime at once, 0.4 to 16 MB: a quarter of what is
-	// there, so that small indexes stay small, and large ones can have huge pages (2 MB) for most of their memory.
+	// minChunk and maxChunk are how many pages are taken from the runtime at once, 0.4 to 8 MB: a quarter of what is
+	// there, so that small indexes stay small, and large ones can have huge pages (2 MB) for most of their memory. The
+	// runtime may have to clear a chunk, which at 8 MB takes below a millisecond.
 	minChunk = 64
-	maxChunk = 2720
+	maxChunk = 1360
 )
 
 // page is a part of a segment. It holds no pointer: the garbage collector does not look into it.

@@ -9,6 +9,10 @@ type Restore struct {
 	masked  []*Holder
 	Dropped uint64 // blocks refused because their key has another parent
 	done    bool
+
+	who []carrier // of the present run, ascending
+	set setID     // of them, 0 before it is known
+	gen uint32    // of set
 }
 
 // BeginRestore gives a restore for these ranks, known or not. Writer only, like every method of Restore.
@@ -35,66 +39,115 @@ type Holding struct {
 }
 
 // Add restores one block with all its carriers at once. A block that is known with another parent is dropped.
-func (r *Restore) Add(k Key, p Parent, who []Holding) {
-	defer r.x.evictOver(evictSteps)
-	if len(who) == 1 { // by far the most
-		h := r.masked[who[0].Rank]
-		h.Stores++
-		if t := who[0].Tiers & AllTiers; t != 0 {
-			if _, ok := r.x.put(h, k, p, t, node{}); !ok {
-				r.refuse(h)
-			}
+func (r *Restore) Add(k Key, p Parent, who []Holding) { r.AddRun(p, []Key{k}, who) }
+
+// AddRun restores a piece of a chain whose blocks have the same carriers: keys[0] follows p, each other key the one
+// before it. A block that is known with another parent is dropped, and the ones behind it are not.
+func (r *Restore) AddRun(p Parent, keys []Key, who []Holding) {
+	r.begin(who, len(keys))
+	if len(r.who) == 0 {
+		return // nobody holds them
+	}
+	if p.Known {
+		r.x.load(p.Key)
+	}
+	last := node{}
+	for len(keys) > 0 {
+		some := keys[:min(ahead, len(keys))]
+		keys = keys[len(some):]
+		r.x.loadAll(some)
+		for _, k := range some {
+			last = r.add(k, p, last)
+			p = After(k)
 		}
-		return
-	}
-	n, found := r.x.locate(k)
-	if p == After(k) || found && n.seg.parentOf(n.at, n.m) != p {
-		for _, w := range who {
-			r.masked[w.Rank].Stores++
-			r.refuse(r.masked[w.Rank])
-		}
-		return
-	}
-	from := setID(0)
-	if found {
-		from = n.m.set()
-	}
-	to := r.union(from, k, who)
-	switch {
-	case found:
-		r.x.setOf(n, k, to, node{})
-	case to != 0:
-		r.x.insert(n, k, p, to, node{})
+		r.x.evictOver(evictSteps + evictStepsABlock*len(some))
 	}
 }
 
-func (r *Restore) refuse(h *Holder) {
-	h.Contradictions++
-	r.Dropped++
-}
-
-// union gives the set of the members of from and the carriers of a restored block, without the sets in between.
-func (r *Restore) union(from setID, k Key, who []Holding) setID {
-	members := r.x.sets.at(from).members(make([]carrier, 0, len(who)))
-	sorted := true
+// begin takes the carriers of a run of n blocks.
+func (r *Restore) begin(who []Holding, n int) {
+	r.who, r.set = r.who[:0], 0
+	ascending := true
 	for _, w := range who {
-		h := r.masked[w.Rank]
-		h.Stores++
-		t := w.Tiers & AllTiers
-		if at := slices.IndexFunc(members, func(c carrier) bool { return c.rank == h.id }); from != 0 && at >= 0 {
-			t |= members[at].tiers
-			h.count(members[at].tiers, t, k)
-			members[at].tiers = t
-		} else if t != 0 {
-			h.count(0, t, k)
-			sorted = sorted && (len(members) == 0 || members[len(members)-1].rank < h.id)
-			members = append(members, carrier{h.id, t})
+		c := carrier{r.masked[w.Rank].id, w.Tiers & AllTiers}
+		if c.tiers == 0 {
+			continue
+		}
+		ascending = ascending && (len(r.who) == 0 || r.who[len(r.who)-1].rank < c.rank)
+		r.who = append(r.who, c)
+	}
+	if !ascending {
+		r.who = united(r.who)
+	}
+	for _, c := range r.who {
+		r.holder(c).Stores += uint64(n)
+	}
+}
+
+// united sorts carriers by rank and has each rank once, in place.
+func united(who []carrier) []carrier {
+	slices.SortFunc(who, func(a, b carrier) int { return int(a.rank) - int(b.rank) })
+	out := who[:0]
+	for _, c := range who {
+		if n := len(out); n > 0 && out[n-1].rank == c.rank {
+			out[n-1].tiers |= c.tiers
+		} else {
+			out = append(out, c)
 		}
 	}
-	if !sorted {
-		slices.SortFunc(members, func(a, b carrier) int { return int(a.rank) - int(b.rank) })
+	return out
+}
+
+func (r *Restore) holder(c carrier) *Holder { return r.x.ranks.byID[c.rank] }
+
+// add restores one block of the run and gives its place. last is where its parent was a moment ago, if the caller
+// knows.
+func (r *Restore) add(k Key, p Parent, last node) node {
+	n := r.x.seek(k)
+	if p == After(k) || n.m.live() && n.seg.parentOf(n.at, n.m) != p {
+		for _, c := range r.who {
+			r.holder(c).Contradictions++
+			r.Dropped++
+		}
+		return node{}
 	}
-	return r.x.sets.replace(from, members)
+	if n.m.live() {
+		r.x.setOf(n, k, r.union(n.m.set(), k), last)
+		return n
+	}
+	for _, c := range r.who {
+		r.holder(c).count(0, c.tiers, k)
+	}
+	return r.x.insert(n, k, p, r.runSet(), last)
+}
+
+// runSet gives the set of the run's carriers alone. Its id is void when it has another gen: in between nobody held it.
+func (r *Restore) runSet() setID {
+	t := r.x.sets
+	if r.set == 0 || t.books[r.set].gen != r.gen || t.books[r.set].private {
+		r.set = t.replace(0, slices.Clone(r.who))
+		r.gen = t.books[r.set].gen
+	}
+	return r.set
+}
+
+// union gives the set of the members of from and the run's carriers, without the sets in between.
+func (r *Restore) union(from setID, k Key) setID {
+	old := r.x.sets.at(from).members(r.x.members[:0])
+	r.x.members = old
+	members := make([]carrier, 0, len(old)+len(r.who))
+	for _, c := range r.who {
+		for len(old) > 0 && old[0].rank < c.rank {
+			members, old = append(members, old[0]), old[1:]
+		}
+		before := Tier(0)
+		if len(old) > 0 && old[0].rank == c.rank {
+			before, old = old[0].tiers, old[1:]
+		}
+		r.holder(c).count(before, before|c.tiers, k)
+		members = append(members, carrier{c.rank, before | c.tiers})
+	}
+	return r.x.sets.replace(from, append(members, old...))
 }
 
 // Commit swaps the restored holdings in, by one publication, and gives the ranks' handles. A handle that was known

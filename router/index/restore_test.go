@@ -2,6 +2,7 @@ package index
 
 import (
 	"fmt"
+	"math/rand/v2"
 	"testing"
 )
 
@@ -189,5 +190,68 @@ func TestAnExportOmitsForgottenRanks(t *testing.T) {
 	}
 	if len(got) != 1 || got[0] != fmt.Sprint(1, []Carrier{{rankNo(0), Device}, {rankNo(2), Device}}) {
 		t.Errorf("exported %q", got)
+	}
+}
+
+// AddRun and its dumb twin: every block stored alone for each of its carriers.
+func TestARunRestoresWhatItsBlocksDoOneByOne(t *testing.T) {
+	for seed := range uint64(30) {
+		r := seeded(t, seed)
+		tr := trie{2, 40}
+		ranks := make([]Rank, 3+r.IntN(100)) // above 64 a set over budget stays private
+		for i := range ranks {
+			ranks[i] = rankNo(i)
+		}
+		var xs [2]*Index
+		var rs [2]*Restore
+		for i := range xs {
+			xs[i] = New(Options{})
+			h, _ := xs[i].Rank(rankNo(0))
+			for c := range 20 { // what was there before
+				path := tr.path(rand.New(rand.NewPCG(seed, uint64(c))))
+				xs[i].Store(h, Root, path, Device)
+			}
+			var err error
+			if rs[i], err = xs[i].BeginRestore(ranks); err != nil {
+				t.Fatal(err)
+			}
+		}
+		for range 300 {
+			path := tr.path(r)
+			from := r.IntN(len(path))
+			p, keys := Root, path[from:]
+			if from > 0 && r.IntN(20) > 0 { // else it contradicts
+				p = After(path[from-1])
+			}
+			if r.IntN(30) == 0 {
+				p = After(keys[0])
+			}
+			var who []Holding
+			for range 1 + r.IntN(1+r.IntN(len(ranks))) {
+				who = append(who, Holding{r.IntN(len(ranks)), Tier(r.IntN(16))}) // any order, some twice
+			}
+			rs[0].AddRun(p, keys, who)
+			for _, k := range keys {
+				for _, w := range who {
+					xs[1].Store(rs[1].Holder(w.Rank), p, []Key{k}, w.Tiers)
+				}
+				p = After(k)
+			}
+		}
+		var hs [2][]*Holder
+		for i := range xs {
+			hs[i] = rs[i].Commit()
+			xs[i].drain()
+			xs[i].checkAll(t)
+		}
+		for i, h := range hs[0] {
+			if twin := hs[1][i]; h.Digest != twin.Digest || h.Blocks != twin.Blocks || (h.Contradictions == 0) != (twin.Contradictions == 0) {
+				t.Fatalf("seed %d %v: %x %v %d contradictions, want %x %v %d", seed, h.Rank(), h.Digest, h.Blocks,
+					h.Contradictions, twin.Digest, twin.Blocks, twin.Contradictions)
+			}
+		}
+		if a, b := xs[0].Stats(), xs[1].Stats(); a.Nodes != b.Nodes || a.Unrooted != b.Unrooted {
+			t.Fatalf("seed %d: %+v, want %+v", seed, a, b)
+		}
 	}
 }

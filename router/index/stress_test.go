@@ -109,6 +109,10 @@ func restoreStress(t *testing.T, x *Index, i int, r *rand.Rand) {
 		if !owner(c, i) {
 			continue
 		}
+		if c%2 == 0 {
+			g.AddRun(Root, stressPath(c), []Holding{{0, Device}})
+			continue
+		}
 		p := Root
 		for _, k := range stressPath(c) {
 			g.Add(k, p, []Holding{{0, Device}})

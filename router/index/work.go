@@ -4,24 +4,34 @@ package index
 type sweep struct {
 	segment, slot int
 	seg           *segment
-	dead          map[rankID]bool
-	memo          map[setID]sweptTo
+	dead          []uint64  // bit a rank id
+	memo          []sweptTo // by set id
 }
 
-// sweptTo is what a set becomes without the forgotten ranks. gen makes an entry void when the id is reused.
+// sweptTo is what a set becomes without the forgotten ranks. The gens make an entry void when an id is reused.
 type sweptTo struct {
-	gen     uint32
-	changed bool
+	known      bool
+	to         setID
+	gen, toGen uint32
 }
 
-// Work does housekeeping worth about budget slots or sets (some 20 ns each, so 10,000 stay well below 1 ms): taking
-// forgotten ranks out of the sets, freeing sets and ids, evicting what is over the cap, auditing a jump. It tells
-// whether there is more to do.
+// What some steps of Work cost, in slots looked at: measured, rounded up.
+const (
+	freeCost  = 16 // a set taken out of the table; a block dropped
+	evictCost = 8  // a slot looked at by the clock hand, which mostly evicts
+	// memberCost is that of so many members of a large set that is made anew.
+	membersACost = 2
+)
+
+// Work does housekeeping worth about budget slots (some 20 ns each, so 10,000 stay well below 1 ms): taking forgotten
+// ranks out of the sets, freeing sets and ids, evicting what is over the cap, auditing a jump. It tells whether there is
+// more to do.
 func (x *Index) Work(budget int) (more bool) {
 	x.runAudit()
-	budget -= x.evictOver(budget)
+	budget -= evictCost * x.evictOver(max(1, budget/evictCost))
 	x.settleRanks()
-	more = x.sets.reclaim(max(1, budget/4))
+	freed, more := x.sets.reclaim(max(1, budget/(2*freeCost)))
+	budget -= freeCost * freed
 	more = x.pool.settle() || more
 	for budget > 0 {
 		if len(x.ranks.sweeping) == 0 && !x.beginSweep() {
@@ -41,17 +51,17 @@ func (x *Index) beginSweep() bool {
 		return false
 	}
 	t.sweeping, t.forgotten = t.forgotten, nil
-	x.sweep = sweep{dead: map[rankID]bool{}, memo: map[setID]sweptTo{}}
+	x.sweep = sweep{dead: make([]uint64, (len(t.byID)+63)/64)}
 	for _, id := range t.sweeping {
-		x.sweep.dead[id] = true
+		x.sweep.dead[id/64] |= 1 << (id % 64)
 	}
 	return true
 }
 
-// sweepSlots visits up to budget slots and gives how many it did. At the end of a pass the ids wait for the readers.
+// sweepSlots visits slots worth budget and gives what they cost. At the end of a pass the ids wait for the readers.
 //
 // A segment that is rebuilt during the pass is begun again: its slots may have moved behind the cursor.
-func (x *Index) sweepSlots(budget int) (visited int) {
+func (x *Index) sweepSlots(budget int) (cost int) {
 	s := &x.sweep
 	for s.segment < segments {
 		seg := x.segs[s.segment].Load()
@@ -59,10 +69,10 @@ func (x *Index) sweepSlots(budget int) (visited int) {
 			s.seg, s.slot = seg, 0
 		}
 		for s.slot < seg.n {
-			if visited++; visited > budget {
-				return visited
+			if cost > budget {
+				return cost
 			}
-			x.sweepSlot(seg, s.slot)
+			cost += x.sweepSlot(seg, s.slot)
 			if x.segs[s.segment].Load() != seg {
 				break
 			}
@@ -79,35 +89,54 @@ func (x *Index) sweepSlots(budget int) (visited int) {
 	}
 	t.sweeping = nil
 	x.sweep = sweep{}
-	return visited + 1
+	return cost + 1
 }
 
-func (x *Index) sweepSlot(seg *segment, at int) {
+// sweepSlot takes the forgotten ranks out of one slot and gives what that costs.
+func (x *Index) sweepSlot(seg *segment, at int) (cost int) {
 	m := seg.meta(at)
 	if !m.live() {
-		return
+		return 1
 	}
 	id := m.set()
-	gen := x.sets.books[id].gen
-	private := x.sets.books[id].private
-	if memo, ok := x.sweep.memo[id]; ok && memo.gen == gen && !memo.changed && !private {
-		return
+	to, cost := x.swept(id)
+	if to != id {
+		x.setOf(node{seg, at, m}, seg.key(at), to, node{})
+		cost += freeCost
 	}
-	to := x.without(id)
-	if to == id {
-		x.sweep.memo[id] = sweptTo{gen: gen}
-		return
+	return cost + 1
+}
+
+// swept gives what is left of a set, from memory if it was asked before.
+func (x *Index) swept(id setID) (to setID, cost int) {
+	s, books := &x.sweep, x.sets.books
+	if len(s.memo) < len(books) {
+		s.memo = append(s.memo, make([]sweptTo, len(books)-len(s.memo))...)
 	}
-	x.setOf(node{seg, at, m}, seg.key(at), to, node{})
+	if e := s.memo[id]; e.known && e.gen == books[id].gen && e.toGen == books[e.to].gen {
+		return e.to, 0
+	}
+	set := x.sets.at(id)
+	if to = id; set.meets(s.dead) {
+		to = x.without(id)
+		cost = freeCost + set.n/membersACost
+	}
+	books = x.sets.books
+	if !books[id].private && !books[to].private { // a private set is its node's alone, and may change in place
+		s.memo[id] = sweptTo{true, to, books[id].gen, books[to].gen}
+	}
+	return to, cost
 }
 
 // without gives the set that is left of id when the ranks being swept are taken out.
 func (x *Index) without(id setID) setID {
+	dead := x.sweep.dead
 	x.members = x.sets.at(id).members(x.members[:0])
+	left := make([]carrier, 0, len(x.members))
 	for _, c := range x.members {
-		if x.sweep.dead[c.rank] {
-			id, _, _ = x.sets.change(id, c.rank, AllTiers, false)
+		if int(c.rank/64) >= len(dead) || dead[c.rank/64]>>(c.rank%64)&1 == 0 {
+			left = append(left, c)
 		}
 	}
-	return id
+	return x.sets.replace(id, left)
 }

@@ -55,19 +55,31 @@ func (s *indexed) unroot(sh shape) {
 	}
 }
 
-// restore copies the whole index into another, as a booting replica does once the bytes are vetted.
+// run is a piece of a chain as it is copied.
+type run struct {
+	parent index.Parent
+	keys   []index.Key
+	who    []index.Holding
+}
+
+// restore copies the whole index into another, as a booting replica does once the bytes are vetted: by pieces of chains
+// that have the same carriers.
 func (s *indexed) restore(sh shape) (perSecond float64) {
-	var nodes []index.Node
-	e := s.x.Export()
-	for more := true; more; {
-		more = e.Next(func(n index.Node) {
-			n.Carriers = append([]index.Carrier(nil), n.Carriers...)
-			nodes = append(nodes, n)
-		})
-	}
 	ranks := make([]index.Rank, sh.Ranks)
 	for i := range ranks {
 		ranks[i] = rankNo(i)
+	}
+	var runs []run
+	sets, nodes := map[uint32][]index.Holding{}, 0
+	e := s.x.Runs(ranks, index.RunOptions{})
+	for more := true; more; {
+		more = e.Next(sh.blocks(), func(r index.Run) {
+			if sets[r.Set] == nil {
+				sets[r.Set] = append([]index.Holding(nil), r.Who...)
+			}
+			runs = append(runs, run{r.Parent, append([]index.Key(nil), r.Keys...), sets[r.Set]})
+			nodes += len(r.Keys)
+		})
 	}
 	y := index.New(index.Options{})
 	began := time.Now()
@@ -75,16 +87,11 @@ func (s *indexed) restore(sh shape) (perSecond float64) {
 	if err != nil {
 		panic(err)
 	}
-	var who []index.Holding
-	for _, n := range nodes {
-		who = who[:0]
-		for _, c := range n.Carriers {
-			who = append(who, index.Holding{Rank: int(c.Rank.DP), Tiers: c.Tiers})
-		}
-		r.Add(n.Key, n.Parent, who)
+	for _, piece := range runs {
+		r.AddRun(piece.parent, piece.keys, piece.who)
 	}
 	r.Commit()
-	return float64(len(nodes)) / time.Since(began).Seconds()
+	return float64(nodes) / time.Since(began).Seconds()
 }
 
 // longestWork forgets a rank and gives the longest of the calls that sweep it.
