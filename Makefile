@@ -85,6 +85,10 @@ bench: ## Measure router, index, events and tokens beside plainer ones, write do
 	go run ./test/bench/events --write docs/performance.md
 	go run ./test/bench/tokens --write docs/performance.md
 
+.PHONY: experiment-rolling
+experiment-rolling: ## What a rolling update costs of the hit ratio, warm and cold: the whole trace, in virtual time
+	go test -tags experiment -run TestRollingExperiment -count=1 -v -timeout 30m ./test/simulation
+
 .PHONY: bench-micro
 bench-micro: ## Go benchmarks; compare ten runs with benchstat
 	go test -run '^$$' -bench . -benchmem ./router/... ./controllers/... ./internal/...

@@ -1,6 +1,7 @@
 package ingest
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -88,7 +89,7 @@ type Registration struct {
 
 // engine is the worker as siblings know it.
 func (r *Registration) engine() snapshot.Worker {
-	w := snapshot.Worker{PodUID: r.Identity, URL: r.URL}
+	w := snapshot.Worker{PodUID: cmp.Or(r.Identity, r.Rank.Worker), URL: r.URL}
 	if w.PodUID == w.URL {
 		w.PodUID = ""
 	}

@@ -10,6 +10,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/routerfleet/routerfleet/router/bootstrap/status"
 	"github.com/routerfleet/routerfleet/router/index"
 	"github.com/routerfleet/routerfleet/router/policy"
 	"github.com/routerfleet/routerfleet/router/workers"
@@ -26,11 +27,11 @@ type FleetSetup struct {
 	Routers int
 	// Mode is how depth is counted. Default: index.Deepest.
 	Mode index.Mode
-	// Restarts are the times at which the routers are replaced, one after the other. A router that takes another's place
-	// serves once it is subscribed and Boot has returned; the old one serves until then.
+	// Restarts are the times at which the routers are replaced, one after the other.
 	Restarts []time.Duration
-	// Boot gives a router that is subscribed what its siblings know. Nil boots it cold.
-	Boot func(ctx context.Context, booting *Pump, siblings []*Pump) error
+	// Warm has a router copy what its siblings know before it takes another's place, by the coordinator, snapshots and
+	// client of a real one; the old router serves until then. Otherwise it takes the place at once and knows nothing.
+	Warm bool
 	// From and To bound the window, by the requests' times in the trace.
 	From, To time.Duration
 }
@@ -40,6 +41,8 @@ type FleetResult struct {
 	Requests int // answered
 	// Blocks and Cached count the prompts' blocks of the window's requests, and those of them that engines had cached.
 	Window, Blocks, Cached int
+	// Verdicts are what the boots of the routers that were replaced had won, in their order.
+	Verdicts []status.Verdict
 }
 
 // HitRatio is the share of the window's blocks that were found cached.
@@ -76,20 +79,24 @@ func (h *hub) change(edit func(lines []*line) []*line) {
 // fleet is a run of several routers in progress.
 type fleet struct {
 	setup   FleetSetup
-	engines *run // whose engines all routers share
+	engines map[workers.ID]*enginesim.Engine
 	hubs    map[string]*hub
+	network *network
 	running sync.WaitGroup
+	booting sync.WaitGroup
+
+	mu      sync.Mutex // guards all below
 	routers []*replica
 	retired []*replica
-
-	mu     sync.Mutex // guards result
-	result FleetResult
+	result  FleetResult
+	failed  error
 }
 
 // replica is one life of a router.
 type replica struct {
 	*run
 	wire *Pump
+	boot *boot // nil without Warm
 	stop context.CancelFunc
 }
 
@@ -99,37 +106,36 @@ func ReplayFleet(ctx context.Context, requests []traces.Request, s FleetSetup) (
 	s.Setup = s.withDefaults()
 	s.Routers = cmp.Or(s.Routers, 3)
 	ctx, stop := context.WithCancel(ctx)
-	f := &fleet{setup: s, engines: &run{}, hubs: map[string]*hub{}}
+	f := &fleet{setup: s, engines: map[workers.ID]*enginesim.Engine{}, hubs: map[string]*hub{}, network: newNetwork()}
 	defer func() { stop(); f.running.Wait() }()
 	if err := f.start(ctx); err != nil {
 		return FleetResult{}, err
 	}
-	err := f.replay(ctx, requests)
-	var faults []error
+	faults := []error{f.replay(ctx, requests)}
+	f.booting.Wait()
 	for _, r := range append(f.retired, f.routers...) {
 		r.open.Wait()
 		faults = append(faults, r.faults...)
 	}
 	synctest.Wait()
-	return f.result, errors.Join(err, errors.Join(faults...))
+	return f.result, errors.Join(append(faults, f.failed)...)
 }
 
 // start makes the engines and the routers that are there from the beginning.
 func (f *fleet) start(ctx context.Context) error {
-	f.engines.engines = map[workers.ID]*enginesim.Engine{}
 	for _, id := range f.setup.names() {
 		h := &hub{}
 		var err error
 		if h.publisher, err = publisherOf(publish.SGLangMap, id, h); err != nil {
 			return err
 		}
-		if f.engines.engines[workers.ID(id)], err = f.setup.engine(ctx, h.publisher, &f.running); err != nil {
+		if f.engines[workers.ID(id)], err = f.setup.engine(ctx, h.publisher, &f.running); err != nil {
 			return err
 		}
 		f.hubs[id] = h
 	}
 	for range f.setup.Routers {
-		r, err := f.boot(ctx)
+		r, err := f.open(ctx)
 		if err != nil {
 			return err
 		}
@@ -138,14 +144,22 @@ func (f *fleet) start(ctx context.Context) error {
 	return nil
 }
 
-// boot makes a router and subscribes it.
-func (f *fleet) boot(ctx context.Context) (*replica, error) {
+// open makes a router, subscribes it, and returns when it may serve.
+func (f *fleet) open(ctx context.Context) (*replica, error) {
 	ctx, stop := context.WithCancel(ctx)
-	r := &replica{run: &run{ties: f.setup.Ties, engines: f.engines.engines, result: Result{Reasons: map[policy.Reason]int{}}}, wire: NewPump(model, traces.BlockSize, publish.SGLangMap), stop: stop}
-	r.wire.mode = f.setup.Mode
-	r.heard = f.heard
+	r := &replica{
+		run:  &run{ties: f.setup.Ties, engines: f.engines, heard: f.heard, result: Result{Reasons: map[policy.Reason]int{}}},
+		wire: NewPump(model, traces.BlockSize, publish.SGLangMap), stop: stop,
+	}
+	r.wire.mode, r.wire.bootstrap = f.setup.Mode, f.setup.Warm
 	if err := r.wire.Start(ctx, &f.running); err != nil {
 		return r, err
+	}
+	if f.setup.Warm {
+		var err error
+		if r.boot, err = f.network.join(ctx, r.wire.pump, &f.running); err != nil {
+			return r, err
+		}
 	}
 	for _, id := range f.setup.names() {
 		l := r.wire.line(id)
@@ -154,46 +168,58 @@ func (f *fleet) boot(ctx context.Context) (*replica, error) {
 		}
 		f.hubs[id].change(func(lines []*line) []*line { return append(lines, l) })
 	}
-	return r, r.choose(f.setup.Setup, r.wire)
+	if err := r.choose(f.setup.Setup, r.wire); err != nil {
+		return r, err
+	}
+	return r, r.boot.wait(ctx)
 }
 
-// replay sends the requests and replaces routers when it is time.
+// replay sends the requests, and has routers replaced when it is time.
 func (f *fleet) replay(ctx context.Context, requests []traces.Request) error {
-	begin, restarts := time.Now(), f.setup.Restarts
+	begin := time.Now()
+	for n, at := range f.setup.Restarts {
+		f.booting.Go(func() {
+			<-time.After(time.Until(begin.Add(at)))
+			f.fail(f.replace(ctx, n%f.setup.Routers))
+		})
+	}
 	for i, request := range requests {
-		for len(restarts) > 0 && restarts[0] <= request.At {
-			<-time.After(time.Until(begin.Add(restarts[0])))
-			if err := f.replace(ctx, (len(f.setup.Restarts)-len(restarts))%len(f.routers)); err != nil {
-				return err
-			}
-			restarts = restarts[1:]
-		}
 		<-time.After(time.Until(begin.Add(request.At)))
-		if err := f.routers[i%len(f.routers)].send(ctx, request); err != nil {
+		if err := f.turn(i).send(ctx, request); err != nil {
 			return fmt.Errorf("request %d: %w", i, err)
 		}
 	}
 	return nil
 }
 
+func (f *fleet) fail(err error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.failed = errors.Join(f.failed, err)
+}
+
+// turn gives the router that takes the i-th request.
+func (f *fleet) turn(i int) *replica {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.routers[i%len(f.routers)]
+}
+
 // replace puts a new router in the place of the n-th. Answers that the old one relays go on.
 func (f *fleet) replace(ctx context.Context, n int) error {
-	next, err := f.boot(ctx)
+	next, err := f.open(ctx)
 	if err != nil {
-		return err
+		return fmt.Errorf("boot router %d: %w", n, err)
 	}
-	if f.setup.Boot != nil {
-		var siblings []*Pump
-		for _, r := range f.routers {
-			siblings = append(siblings, r.wire)
-		}
-		if err := f.setup.Boot(ctx, next.wire, siblings); err != nil {
-			return fmt.Errorf("boot router %d: %w", n, err)
-		}
-	}
+	f.mu.Lock()
 	old := f.routers[n]
 	f.routers[n] = next
 	f.retired = append(f.retired, old)
+	if next.boot != nil {
+		f.result.Verdicts = append(f.result.Verdicts, next.boot.verdict())
+	}
+	f.mu.Unlock()
+	f.network.leave(old.boot)
 	for _, h := range f.hubs {
 		h.change(func(lines []*line) []*line {
 			return slices.DeleteFunc(lines, func(l *line) bool { return l.ctx == old.wire.ctx })

@@ -5,6 +5,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/routerfleet/routerfleet/router/bootstrap/status"
 	"github.com/routerfleet/routerfleet/router/index"
 	"github.com/routerfleet/routerfleet/router/policy"
 	"github.com/routerfleet/routerfleet/test/data/traces"
@@ -70,5 +71,34 @@ func TestARollingUpdateOfColdRoutersForgetsWhereThePrefixesAre(t *testing.T) {
 	}
 	if with.HitRatio() > without.HitRatio()-0.05 {
 		t.Errorf("hit ratio %.3f after the update, %.3f without one: it costs nothing, so warm boots would show nothing", with.HitRatio(), without.HitRatio())
+	}
+}
+
+// Three routers, each copied from siblings of which some were copied themselves.
+func TestAWarmRollingUpdateKeepsWhatTheRoutersKnew(t *testing.T) {
+	wholeTrace(t)
+	requests, err := traces.Conversation()
+	if err != nil {
+		t.Fatal(err)
+	}
+	requests = requests[:1500]
+	calm, warm := blind(requests), blind(requests)
+	calm.Restarts, warm.Warm = nil, true
+	with, without := rolled(t, len(requests), warm), rolled(t, len(requests), calm)
+	wantWarm(t, with)
+	if off := with.HitRatio() - without.HitRatio(); off < -0.01 {
+		t.Errorf("hit ratio %.3f after the update, %.3f without one: want it within a point", with.HitRatio(), without.HitRatio())
+	}
+}
+
+func wantWarm(t *testing.T, r FleetResult) {
+	t.Helper()
+	if len(r.Verdicts) != 3 {
+		t.Errorf("%d routers were replaced, want 3", len(r.Verdicts))
+	}
+	for i, v := range r.Verdicts {
+		if v != status.VerdictWarm {
+			t.Errorf("the boot of router %d: %s, want warm", i, v)
+		}
 	}
 }

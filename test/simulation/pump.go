@@ -23,6 +23,8 @@ type Pump struct {
 	dialect publish.Dialect
 	section ingest.SectionKey
 	mode    index.Mode
+	// bootstrap says that siblings are asked.
+	bootstrap bool
 
 	ctx       context.Context // of the run
 	pump      *ingest.Pump
@@ -47,7 +49,7 @@ func NewPump(model string, blockSize int, dialect publish.Dialect) *Pump {
 
 // Start runs the pump. Its channels belong to the bubble it is started in.
 func (w *Pump) Start(ctx context.Context, running *sync.WaitGroup) error {
-	pump, err := ingest.New(ingest.Options{Seed: seed})
+	pump, err := ingest.New(ingest.Options{Seed: seed, Bootstrap: w.bootstrap})
 	if err != nil {
 		return err
 	}
@@ -91,7 +93,7 @@ func (w *Pump) line(worker string) *line {
 
 // open registers a line's rank and connects it.
 func (w *Pump) open(l *line, worker string) error {
-	err := w.pump.Register(w.ctx, ingest.Registration{Rank: l.rank, Worker: worker, Section: w.section, Start: oneLife, Link: l})
+	err := w.pump.Register(w.ctx, ingest.Registration{Rank: l.rank, Identity: worker, Worker: worker, Section: w.section, Start: oneLife, Link: l})
 	if err != nil {
 		return err
 	}

@@ -18,6 +18,15 @@ func TestRollingExperiment(t *testing.T) {
 	calm := rolling(requests)
 	calm.Restarts = nil
 	none := rolled(t, 0, calm).HitRatio()
+	t.Run("warm", func(t *testing.T) {
+		s := rolling(requests)
+		s.Warm = true
+		r := rolled(t, 0, s)
+		wantWarm(t, r)
+		if got := r.HitRatio(); got < none-0.01 {
+			t.Errorf("hit ratio %.4f, without restarts %.4f: want it within a point", got, none)
+		}
+	})
 	t.Run("cold, match=deepest", func(t *testing.T) { rolled(t, 0, rolling(requests)) })
 	t.Run("cold, match=contiguous, nothing predicted", func(t *testing.T) {
 		if got := rolled(t, 0, blind(requests)).HitRatio(); got > none-0.10 {
