@@ -53,9 +53,6 @@ func (c *cache[T]) get(ctx context.Context, arrival time.Time, maxAge time.Durat
 		if fresh(f.began, arrival, maxAge) {
 			return f.built, f.err
 		}
-		if err := c.h.ctx.Err(); err != nil {
-			return none, err
-		}
 	}
 }
 
@@ -68,6 +65,11 @@ func (c *cache[T]) join(arrival time.Time, maxAge time.Duration) *flight[T] {
 	}
 	if c.flight != nil {
 		return c.flight
+	}
+	if err := c.h.ctx.Err(); err != nil { // closed: close waits for what was begun before
+		f := &flight[T]{began: arrival, done: make(chan struct{}), err: err}
+		close(f.done)
+		return f
 	}
 	f := &flight[T]{began: c.h.opts.Now(), done: make(chan struct{}), replaces: c.kept != nil}
 	c.drop()
@@ -129,7 +131,10 @@ func (c *cache[T]) drop() {
 
 // close waits for the build under way, and forgets what is kept.
 func (c *cache[T]) close() {
-	c.wg.Wait()
+	c.mu.Lock()
+	c.drop()
+	c.mu.Unlock()
+	c.wg.Wait() // nothing is begun any more
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.drop()

@@ -543,3 +543,19 @@ func TestCursorsAreReadBeforeTheWalk(t *testing.T) {
 		t.Errorf("cursor %d, walked to %d, want 11 and 12", got.Cursor.Seq, got.WalkedTo)
 	}
 }
+
+func TestAClosedHandlerBeginsNothing(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		h, _, builds := slowHandler(t)
+		waiting := make(chan error)
+		go func() { _, err := h.two.get(t.Context(), time.Now(), 0); waiting <- err }()
+		synctest.Wait()
+		h.Close()
+		if err := <-waiting; !errors.Is(err, context.Canceled) {
+			t.Errorf("who waited got %v", err)
+		}
+		if _, err := h.two.get(t.Context(), time.Now(), 0); !errors.Is(err, context.Canceled) || *builds != 1 {
+			t.Errorf("who came later got %v after %d builds", err, *builds)
+		}
+	})
+}

@@ -51,6 +51,7 @@ func (h *Handler) serve2(w http.ResponseWriter, r *http.Request, q query, arriva
 	}
 	w.Header().Set("Content-Type", MediaType)
 	out := &patientWriter{w: w, control: http.NewResponseController(w)}
+	defer out.done()
 	if q.ranks != nil {
 		err = b.writeSome(out, a.sign, q.ranks.wants)
 	} else {
@@ -71,7 +72,9 @@ func (h *Handler) serve1(w http.ResponseWriter, r *http.Request, q query, arriva
 	header.Set("Content-Type", "application/json")
 	header.Add("Vary", "Accept-Encoding")
 	header.Set("Trailer", signed.Header)
-	out := &digestWriter{w: &patientWriter{w: w, control: http.NewResponseController(w)}, hash: sha256.New()}
+	patient := &patientWriter{w: w, control: http.NewResponseController(w)}
+	defer patient.done()
+	out := &digestWriter{w: patient, hash: sha256.New()}
 	if q.gzip {
 		header.Set("Content-Encoding", "gzip")
 		err = writeGzip(out, b)
@@ -128,3 +131,6 @@ func (p *patientWriter) Write(b []byte) (int, error) {
 	}
 	return p.w.Write(b)
 }
+
+// done takes the deadline back: the next answer on the connection is somebody else's.
+func (p *patientWriter) done() { _ = p.control.SetWriteDeadline(time.Time{}) }

@@ -27,9 +27,13 @@ type rankName struct {
 // newLocals takes what is wanted.
 func newLocals(w Want) *locals {
 	l := &locals{byUID: map[rankName]int{}, byURL: map[rankName]int{}}
+	only := map[index.Rank]bool{}
+	for _, r := range w.Ranks {
+		only[r] = true
+	}
 	for _, s := range w.Local {
 		for _, r := range s.Ranks {
-			if w.Ranks != nil && !slices.Contains(w.Ranks, r.Rank) {
+			if w.Ranks != nil && !only[r.Rank] {
 				continue
 			}
 			i := len(l.list)
