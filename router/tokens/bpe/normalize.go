@@ -53,6 +53,10 @@ type point struct {
 func composeSlowly(s string) string {
 	var all []point
 	for _, r := range s {
+		if r < utf8.RuneSelf { // nothing to decompose, no mark
+			all = append(all, point{r: r})
+			continue
+		}
 		for _, d := range norm.NFD.String(string(r)) {
 			all = append(all, point{d, norm.NFD.PropertiesString(string(d)).CCC()})
 		}
@@ -96,6 +100,9 @@ func compose(all []point) []rune {
 
 // composed gives the one character that two are composed to, if there is.
 func composed(a, b rune) (rune, bool) {
+	if b < 0x300 { // the first block of combining characters
+		return 0, false
+	}
 	s := norm.NFC.String(string([]rune{a, b}))
 	r, n := utf8.DecodeRuneInString(s)
 	return r, n == len(s)
