@@ -6,6 +6,7 @@ import (
 	"net/http"
 
 	"github.com/routerfleet/routerfleet/internal/signed"
+	"github.com/routerfleet/routerfleet/router/snapshot"
 	"github.com/routerfleet/routerfleet/router/telemetry"
 )
 
@@ -23,6 +24,9 @@ func (a *App) adminHandler() http.Handler {
 		guard.Keys, guard.Bearers = a.tokens.Keys, a.tokens.Bearers
 	}
 	mux.Handle("/internal/", signed.Handler(internal, guard))
+	if a.sharing != nil {
+		mux.Handle(snapshot.Path, a.sharing) // it signs by itself: a snapshot is signed at its end
+	}
 	return mux
 }
 
@@ -39,11 +43,18 @@ func (a *App) readyz(w http.ResponseWriter, _ *http.Request) {
 
 // waitingFor says why a router that was never ready is not.
 func (a *App) waitingFor() string {
+	if ok, why := a.booted(); !ok && usable(a.workers.Snapshot()) {
+		return why
+	}
 	return "waiting for the first usable worker: " + a.workers.Explain()
 }
 
-func (a *App) bootstrap(w http.ResponseWriter, _ *http.Request) {
-	body, err := json.Marshal(a.status())
+func (a *App) bootstrap(w http.ResponseWriter, r *http.Request) {
+	s := a.status()
+	if r.URL.Query().Get("detail") == "ranks" && a.sharing != nil {
+		s.RankRows = a.sharing.rows()
+	}
+	body, err := json.Marshal(s)
 	if err != nil {
 		a.log.Error("encode bootstrap status", "error", err)
 		text(w, http.StatusInternalServerError, "the status cannot be encoded")

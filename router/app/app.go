@@ -33,6 +33,7 @@ type App struct {
 	key      *keyFile    // nil without --worker-api-key-file
 	models   *models.Set // nil: whatever the engines report
 	events   *events     // nil when no events are followed
+	sharing  *sharing    // nil when no events are followed
 	// tokenization turns prompts of text into tokens; nil when no events are followed.
 	tokenization *tokenization
 	boot         *boot
@@ -59,7 +60,7 @@ func New(o Options) (*App, error) {
 		opts: o, log: log, registry: telemetry.NewRegistry("router", o.Version), boot: newBoot(o),
 		started: make(chan struct{}), failed: make(chan error, 8),
 	}
-	for _, step := range []func() error{a.openFiles, a.makeWorkers, a.makeEvents, a.makeTokenization, a.makeProxy} {
+	for _, step := range []func() error{a.openFiles, a.makeWorkers, a.makeEvents, a.makeSharing, a.makeTokenization, a.makeProxy} {
 		if err := step(); err != nil {
 			return nil, err
 		}
@@ -146,16 +147,29 @@ type part struct {
 
 // parts is the start order; a failed start stops those before it, last first. Both listeners are open before anything
 // is asked of the network, so that a taken port is found out at once: the feed asks engines, and there are none before
-// the workers run. The pump runs before who feeds it and ends after them, and after the last request.
+// the workers run. Siblings are looked for before engines, so that the first rank already finds them. The pump runs before
+// who feeds it and ends after them, and after the last request.
 func (a *App) parts() []part {
-	parts := []part{{"admin listener", a.admin.start, a.admin.stop}}
+	var parts []part
+	if a.sharing != nil {
+		parts = append(parts, part{"snapshots", func(context.Context) error { return nil }, a.sharing.close})
+	}
+	parts = append(parts, part{"admin listener", a.admin.start, a.admin.stop})
 	background := func(name string, run func(context.Context) error) {
 		j := &job{app: a, name: name, run: run}
 		parts = append(parts, part{name, j.start, j.stop})
 	}
+	if a.sharing.asks() {
+		for _, w := range a.sharing.watches {
+			background("peers", w.Run)
+		}
+	}
 	if a.events != nil {
 		background("pump", a.events.pump.Run)
 		background("feed", a.events.follow)
+	}
+	if a.sharing.asks() {
+		background("bootstrap", a.sharing.run)
 	}
 	parts = append(parts, part{"data listener", a.data.start, a.data.stop})
 	if a.tokens != nil {
@@ -229,24 +243,46 @@ func (a *App) closing(next http.Handler) http.Handler {
 	})
 }
 
-// watchReadiness latches ready when the first request could be served.
+// readyEvery is how often a boot that is under way is asked whether it is over.
+const readyEvery = 100 * time.Millisecond
+
+// watchReadiness latches ready when the first request could be served, and the boot is over.
 func (a *App) watchReadiness(ctx context.Context) error {
+	ticker := time.NewTicker(readyEvery)
+	defer ticker.Stop()
 	for {
 		changed := a.workers.Changed()
 		s := a.workers.Snapshot()
 		if s.Synced() {
 			a.boot.settle(time.Now())
 		}
-		if !a.ready.Load() && usable(s) {
+		booted, _ := a.booted()
+		if !a.ready.Load() && usable(s) && booted {
+			if a.sharing.asks() {
+				a.sharing.coordinator.Admit()
+			}
 			a.ready.Store(true)
 			a.log.Info("ready", "workers", s.Counts().Usable(), "models", len(s.Models()))
 		}
+		tick := ticker.C
+		if booted {
+			tick = nil
+		}
 		select {
 		case <-changed:
+		case <-tick:
 		case <-ctx.Done():
 			return nil
 		}
 	}
+}
+
+// booted tells whether the index is as warm as it gets before the first request, and why not.
+func (a *App) booted() (ok bool, why string) {
+	if !a.sharing.asks() {
+		return true, ""
+	}
+	return a.sharing.coordinator.Ready()
 }
 
 // usable says whether a request for some model would find a rank.

@@ -64,6 +64,9 @@ func (a *App) status() status.Status {
 	if settled := a.boot.settledAt(); !settled.IsZero() {
 		s.State, s.SettledAt = status.StateSettled, settled.UTC()
 	}
+	if a.sharing != nil {
+		a.sharing.fill(&s)
+	}
 	if !a.ready.Load() {
 		s.Error = a.waitingFor()
 	}

@@ -33,7 +33,7 @@ func (a *App) makeEvents() error {
 		MaxIdleConnsPerHost: 1, IdleConnTimeout: 30 * time.Second, DisableCompression: true, Proxy: nil,
 	}}
 	e.pump, err = ingest.New(ingest.Options{
-		MaxBlocks: indexBlocks(a.opts.IndexMaxBlocks), Seed: seed, Log: a.log, Metrics: a.registry,
+		MaxBlocks: indexBlocks(a.opts.IndexMaxBlocks), Seed: seed, Bootstrap: a.opts.asksPeers(), Log: a.log, Metrics: a.registry,
 	})
 	if err != nil {
 		return err

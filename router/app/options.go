@@ -48,6 +48,7 @@ type Options struct {
 	MaxBodyBytes            int64 `name:"max-body-bytes" group:"Requests" default:"8388608" help:"Largest request body. Each request in flight may hold this much memory."`
 
 	KVOptions
+	PeerOptions
 	TokenOptions
 
 	ShutdownLingerSecs int `name:"shutdown-linger-secs" group:"Shutdown" default:"5" help:"After SIGTERM: how long requests are still accepted while endpoints hear that this replica leaves; negative: not at all."`
@@ -76,6 +77,7 @@ func (o Options) withDefaults() Options {
 	fill(&o.AdminPort, 9400)
 	fill(&o.Policy, policy.Default)
 	o.KVOptions.fillDefaults()
+	o.PeerOptions.fillDefaults()
 	o.TokenOptions.fillDefaults()
 	fill(&o.RequestTimeoutSecs, int(proxy.DefaultRequestTimeout/time.Second))
 	fill(&o.StaleRequestTimeoutSecs, int(proxy.DefaultStaleTimeout/time.Second))
@@ -132,7 +134,7 @@ func (o Options) Validate() error {
 	if !o.ServiceDiscovery && len(o.Selector) > 0 {
 		fault("--selector does nothing without --service-discovery")
 	}
-	faults = append(faults, o.validatePorts(), o.validateDurations(), o.KVOptions.validate(), o.TokenOptions.validate(o.ModelsFile))
+	faults = append(faults, o.validatePorts(), o.validateDurations(), o.KVOptions.validate(), o.validatePeers(), o.TokenOptions.validate(o.ModelsFile))
 	if !slices.Contains(policy.Names(), o.Policy) {
 		fault("--policy %q is unknown: use one of %s", o.Policy, strings.Join(policy.Names(), ", "))
 	}

@@ -35,7 +35,11 @@ func summarize(list []kvevents.Problem) []status.Problem {
 }
 
 func example(p kvevents.Problem) string {
-	text := p.Worker + ": " + p.Message
+	return clip(p.Worker + ": " + p.Message)
+}
+
+// clip bounds an example.
+func clip(text string) string {
 	if len(text) > maxExampleBytes {
 		text = strings.ToValidUTF8(text[:maxExampleBytes], "") + "..."
 	}

@@ -26,7 +26,8 @@ func TestTheMetricsTableOfTheDocsIsTheRouters(t *testing.T) {
 	for _, row := range metricRow.FindAllStringSubmatch(string(text), -1) {
 		documented[row[1]] = labelList(row[2])
 	}
-	a, err := New(Options{Worker: []string{"http://127.0.0.1:1"}})
+	siblings := PeerOptions{KVPeer: []string{"http://127.0.0.1:1"}} // a router that asks has all the series there are
+	a, err := New(Options{Worker: []string{"http://127.0.0.1:1"}, TokenDir: tokenDir(t), PeerOptions: siblings})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -12,6 +12,8 @@ import (
 const (
 	stopBudget    = 5 * time.Second
 	hurriedBudget = 500 * time.Millisecond
+	// teachBudget is how long snapshots that are being served may run on after the last request.
+	teachBudget = 60 * time.Second
 )
 
 // errHurry is why waiting ended early.
@@ -36,7 +38,13 @@ func (a *App) shutdown(signals <-chan os.Signal, parts []part) error {
 	drain := seconds(a.opts.ShutdownDrainSecs)
 	a.log.Info("draining", "inflight", a.proxy.InFlight(), "deadline", drain.String())
 	// Requests that were cut at the deadline are in the log; they are no failure of the shutdown.
+	began := time.Now()
 	_ = a.within(now, drain, part{name: "data listener", stop: a.data.stop})
+	if a.sharing != nil { // it teaches through its drain window: the admin listener closes last
+		ctx, cancel := context.WithTimeout(now, min(teachBudget, max(0, drain-time.Since(began))))
+		a.sharing.idle(ctx)
+		cancel()
+	}
 
 	var faults []error
 	for i := len(parts) - 1; i >= 0; i-- {

@@ -5,6 +5,7 @@ import (
 	"net/http"
 	"time"
 
+	"github.com/routerfleet/routerfleet/internal/signed"
 	"github.com/routerfleet/routerfleet/router/index"
 	"github.com/routerfleet/routerfleet/router/peers"
 	"github.com/routerfleet/routerfleet/router/snapshot"
@@ -28,6 +29,7 @@ type memory struct {
 	peer   peers.Peer
 	answer Answer
 	detail string
+	skewed bool // its clock and ours are too far apart
 	// table is the last one it answered; a failure forgets it.
 	table *table
 	// rejected peers are asked no more in this sweep.
@@ -51,7 +53,12 @@ type miss struct {
 // fail notes that the peer did not answer: what it testified before counts no more.
 func (m *memory) fail(err error) {
 	m.table = nil
-	m.answer, m.detail = answerOf(err), err.Error()
+	m.answer, m.detail, m.skewed = answerOf(err), err.Error(), skewed(err)
+}
+
+func skewed(err error) bool {
+	var none *snapshot.NoBody
+	return errors.As(err, &none) && none.Code == signed.CodeSkew
 }
 
 // cool has the peer sit out some passes, more with each time; at least as long as it asked for itself.

@@ -5,6 +5,8 @@ import (
 	"slices"
 	"time"
 
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+
 	"github.com/routerfleet/routerfleet/router/bootstrap/status"
 	"github.com/routerfleet/routerfleet/router/cursor"
 )
@@ -211,9 +213,30 @@ func (f *facts) peersAsked() (out []status.PeerAsked) {
 	return out
 }
 
+// Problems lists what somebody has to set right for siblings to hear each other.
+func (c *Coordinator) Problems() (out []status.Problem) {
+	if trouble := c.opt.Peers.Set().Trouble; apierrors.IsForbidden(trouble) || apierrors.IsUnauthorized(trouble) {
+		out = append(out, status.Problem{Code: status.CodePeerRBAC, Count: 1, Example: trouble.Error()})
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	skew := status.Problem{Code: status.CodeClockSkew}
+	for _, p := range c.machine.peers {
+		if p.skewed {
+			skew.Count++
+			if skew.Example == "" || p.detail < skew.Example {
+				skew.Example = p.detail
+			}
+		}
+	}
+	if skew.Count > 0 {
+		out = append(out, skew)
+	}
+	return out
+}
+
 // Rows describes every rank, for ?detail=ranks.
-func (c *Coordinator) Rows() []status.RankRow {
-	ranks := c.opt.Pump.Ranks()
+func Rows(ranks []Rank) []status.RankRow {
 	out := make([]status.RankRow, 0, len(ranks))
 	for i := range ranks {
 		out = append(out, row(&ranks[i]))

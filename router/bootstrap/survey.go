@@ -151,7 +151,7 @@ func (a answered) take(m *machine, now time.Time) {
 // heard takes over a peer's table.
 func (m *machine) heard(p *memory, raw *snapshot.Table, asked, now time.Time) *table {
 	t := newTable(raw, asked, now)
-	p.table, p.answer, p.detail = t, AnswerWarm, ""
+	p.table, p.answer, p.detail, p.skewed = t, AnswerWarm, "", false
 	if t.cold() {
 		p.answer = AnswerCold
 	}
