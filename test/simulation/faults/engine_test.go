@@ -43,11 +43,11 @@ type rank struct {
 	next    int64
 	ring    []message
 	blocks  []*block // what it holds
-	ids     int
 	truth   *index.Index
 	holder  *index.Holder
 	conns   map[*conn]bool
 	silent  bool
+	quiet   time.Time // until then nothing is said
 	rnd     *rand.Rand
 	decoder *kvevents.Decoder
 }
@@ -124,7 +124,7 @@ func (r *rank) pace() time.Duration {
 func (r *rank) publish(hole bool) {
 	r.e.mu.Lock()
 	defer r.e.mu.Unlock()
-	if !r.e.alive || r.silent {
+	if !r.e.alive || r.silent || time.Now().Before(r.quiet) {
 		return
 	}
 	var events []wire.Event
@@ -168,8 +168,7 @@ func (r *rank) store() wire.Event {
 	if len(r.blocks) > 0 && r.rnd.IntN(4) > 0 {
 		parent = r.blocks[r.rnd.IntN(len(r.blocks))]
 	}
-	r.ids++
-	b := &block{id: &blockID{n: r.e.process*1_000_000 + int(r.dp)*500_000 + r.ids}}
+	b := r.prompt(parent)
 	s := wire.Stored{BlockSize: blockSize, Medium: "GPU", Hashes: []wire.Hash{wire.Hash(b.id.n)}}
 	p := index.Root
 	if parent != nil {
@@ -177,13 +176,47 @@ func (r *rank) store() wire.Event {
 		s.Parent, b.parent, p = &h, parent.id, index.After(parent.id.key)
 		parent.children++
 	}
-	for i := range blockSize {
-		s.Tokens = append(s.Tokens, uint32(blockSize*b.id.n+i))
-	}
-	b.id.key = r.e.w.keyOf(b, s.Tokens)
+	s.Tokens = tokensOf(b.id.n)
 	r.truth.Store(r.holder, p, []index.Key{b.id.key}, index.Device)
 	r.blocks = append(r.blocks, b)
 	return s
+}
+
+// prompt gives a block behind another that the rank does not hold: prompts are alike, so engines come to hold the same
+// blocks, and again after a restart.
+func (r *rank) prompt(parent *block) *block {
+	after := rootBlock
+	if parent != nil {
+		after = parent.id.n
+	}
+	held := map[int]bool{}
+	for _, b := range r.blocks {
+		held[b.id.n] = true
+	}
+	w := r.e.w
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	for _, id := range w.prompts[after] {
+		if !held[id.n] && r.rnd.IntN(2) == 0 {
+			return &block{id: id}
+		}
+	}
+	w.blocks++
+	id := &blockID{n: w.blocks}
+	b := &block{id: id}
+	if parent != nil {
+		b.parent = parent.id
+	}
+	id.key = w.keyOf(b, tokensOf(id.n))
+	w.prompts[after] = append(w.prompts[after], id)
+	return &block{id: id}
+}
+
+func tokensOf(n int) (out []uint32) {
+	for i := range blockSize {
+		out = append(out, uint32(blockSize*n+i))
+	}
+	return out
 }
 
 func (w *world) keyOf(b *block, tokens []uint32) index.Key {

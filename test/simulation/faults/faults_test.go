@@ -38,7 +38,7 @@ func (w *world) fault() {
 	r := e.ranks[w.pick(len(e.ranks))]
 	names := w.present()
 	name := names[w.pick(len(names))]
-	switch w.pick(14) {
+	switch w.pick(17) {
 	case 0, 1:
 		n := 1 + w.pick(3)
 		w.onConn(r, name, fmt.Sprintf("loses %d", n), func(c *conn) { c.lose(n) })
@@ -63,7 +63,25 @@ func (w *world) fault() {
 		w.part(name, names[w.pick(len(names))])
 	case 13:
 		w.part(name, e.name)
+	case 14, 15:
+		n := 1 + w.pick(2)
+		w.onConn(r, name, fmt.Sprintf("loses %d, and the engine falls silent", n), func(c *conn) { c.lose(n) })
+		for range n {
+			r.publish(false)
+		}
+		w.quiet(r)
+	case 16:
+		w.quiet(r)
 	}
+}
+
+// quiet has a rank say nothing for some time.
+func (w *world) quiet(r *rank) {
+	d := w.latency(300 * time.Second)
+	w.say("%s/%d says nothing for %v", r.e.name, r.dp, d)
+	r.e.mu.Lock()
+	r.quiet = time.Now().Add(d)
+	r.e.mu.Unlock()
 }
 
 // onConn does something to a replica's connections to a rank.

@@ -49,7 +49,8 @@ type world struct {
 	story    bytes.Buffer
 	violated []string
 	counts   map[string]int
-	tainted  map[string]bool
+	prompts  map[int][]*blockID // the blocks that may follow one
+	blocks   int
 }
 
 // fact is what an engine held at the end of a batch.
@@ -66,7 +67,7 @@ const (
 
 func newWorld(t *testing.T, seed uint64, m mix) *world {
 	w := &world{t: t, mix: m, net: wire.NewNetwork(), seed: seed, rnd: rand.New(rand.NewPCG(seed, 7)), began: time.Now(), faults: true,
-		replicas: map[string]*replica{}, truth: map[uint64]fact{}, parts: map[[2]string]time.Time{}, counts: map[string]int{}, tainted: map[string]bool{}}
+		replicas: map[string]*replica{}, truth: map[uint64]fact{}, parts: map[[2]string]time.Time{}, counts: map[string]int{}, prompts: map[int][]*blockID{}}
 	w.engines = []*engine{newEngine(w, "e1", 2), newEngine(w, "e2", 2)}
 	return w
 }
