@@ -14,7 +14,8 @@ type Owed struct {
 	Epoch uint64
 	Kind  OwedKind
 	// Since is when what is kept of the stream began: only an export that began later can be spliced to it. It is zero while
-	// no connection stands, and for Heal until Keep: nothing that is fetched then can be used.
+	// no connection stands or the engine's start is not bound to it (H2), and for Heal until Keep: nothing that is fetched
+	// then can be used.
 	Since time.Time
 	// Cursor is the rank's own, where there is one (Repair, Heal).
 	Cursor Cursor

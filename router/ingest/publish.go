@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"maps"
 	"slices"
+	"time"
 
 	"github.com/routerfleet/routerfleet/router/index"
 )
@@ -70,6 +71,9 @@ func (r *pumped) owing() *Owed {
 	if o.Kind == 0 {
 		r.owed = nil
 		return nil
+	}
+	if r.state.boot() && !r.state.start.bound.Known {
+		o.Since = time.Time{}
 	}
 	o.FirstHeld = NothingHeld
 	if log := r.state.log(); len(log) > 0 {

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -188,6 +189,7 @@ func (p *Pump) tell(ctx context.Context, c control) error {
 func (p *Pump) Run(ctx context.Context) error {
 	ctx, cancel := context.WithCancel(ctx)
 	p.ctx = ctx
+	defer p.releaseHeld()
 	defer p.drainAnswers()
 	defer p.wg.Wait()
 	defer cancel()
@@ -431,6 +433,15 @@ func (p *Pump) drainAnswers() {
 			a.release()
 		default:
 			return
+		}
+	}
+}
+
+// releaseHeld gives back what waited for something that will not come any more.
+func (p *Pump) releaseHeld() {
+	for _, r := range p.ranks {
+		for _, b := range slices.Concat(r.state.held.take(), r.state.kept.take()) {
+			b.Release()
 		}
 	}
 }
