@@ -1,6 +1,7 @@
 package controllers
 
 import (
+	"fmt"
 	"slices"
 
 	"k8s.io/apimachinery/pkg/api/meta"
@@ -13,7 +14,8 @@ import (
 // conditionWorkersDiscovered says whether the routers found engines they can use, as they tell it themselves.
 //
 //  1. a settled replica reports a usable worker, and no replica trusts any rank's events: false
-//  2. a settled replica reports a usable worker: true; the message names problems with some engines' events
+//  2. a settled replica reports a usable worker: true; the message names problems with some engines' events, and the reason
+//     is TokenParity while some replica's tokenizer is not that of an engine
 //  3. settled replicas report none: false
 //  4. running replicas were asked and are silent: unknown, unreachable
 //  5. Ready replicas exist and none was asked yet (the operator just started): as it was said before
@@ -32,6 +34,10 @@ func conditionWorkersDiscovered(f facts) metav1.Condition {
 		message := "the routers found workers"
 		if trouble := eventTrouble(f); trouble != "" {
 			message += "; some have trouble with their KV events: " + trouble
+		}
+		if n := mostOf(f, status.CodeTokenParity); n > 0 {
+			message += fmt.Sprintf("; the routers' tokenizer makes other tokens than %d of them (token_parity): prompts of text are routed without it", n)
+			return is(metav1.ConditionTrue, v1alpha1.ReasonTokenParity, message)
 		}
 		return is(metav1.ConditionTrue, v1alpha1.ReasonWorkersFound, message)
 	}

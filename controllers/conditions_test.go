@@ -139,6 +139,35 @@ func TestAMessageNamesTheTroubleWithEventsAndNotItsExample(t *testing.T) {
 	}
 }
 
+// Requests are served, so a wrong tokenizer costs no readiness; it is a reason of its own, as long as any replica reports it.
+func TestAWrongTokenizerIsNamedAndCostsNoReadiness(t *testing.T) {
+	wrong := status.Problem{Code: status.CodeTokenParity, Count: 2, Example: "ns/engine: token 3 of 9 is 4, and 5 at the engine"}
+	for name, c := range map[string]struct {
+		report func(*facts)
+		reason string
+	}{
+		"none":            {func(f *facts) { f.report(0, 4); f.report(1, 4) }, v1alpha1.ReasonWorkersFound},
+		"one replica":     {func(f *facts) { f.report(0, 4); f.report(1, 4, wrong) }, v1alpha1.ReasonTokenParity},
+		"beside a stream": {func(f *facts) { f.report(0, 4, untrusted(1), wrong); f.report(1, 4) }, v1alpha1.ReasonTokenParity},
+		"all untrusted": {func(f *facts) {
+			f.report(0, 4, untrusted(4), wrong)
+			f.report(1, 4, untrusted(4))
+			f.report(2, 4, untrusted(4))
+		}, v1alpha1.ReasonKVStreamUntrusted},
+	} {
+		got := conditionWorkersDiscovered(facts3(c.report))
+		if got.Reason != c.reason || (got.Status == yes) == (c.reason == v1alpha1.ReasonKVStreamUntrusted) {
+			t.Errorf("%s: %s %s, want %s", name, got.Status, got.Reason, c.reason)
+		}
+		if named := strings.Contains(got.Message, "than 2 of them (token_parity)"); named != (c.reason == v1alpha1.ReasonTokenParity) {
+			t.Errorf("%s: %s", name, got.Message)
+		}
+		if strings.Contains(got.Message, "ns/engine") {
+			t.Errorf("%s repeats an example", got.Message)
+		}
+	}
+}
+
 // One replica reports more than the others, for good. The scout is read every ten seconds, the others every five
 // minutes: whose answer is fresh must not show.
 func TestWhatIsSaidOfEventsDoesNotDependOnWhoseAnswerIsFresh(t *testing.T) {

@@ -16,15 +16,20 @@ var eventProblems = []status.Code{status.CodeForeignEventHost, status.CodeEventS
 func eventTrouble(f facts) string {
 	var texts []string
 	for _, code := range eventProblems {
-		most := 0
-		for _, a := range standingAnswers(f) {
-			most = max(most, countOf(a.Status, code))
-		}
-		if most > 0 {
+		if most := mostOf(f, code); most > 0 {
 			texts = append(texts, fmt.Sprintf("%s (%d)", code, most))
 		}
 	}
 	return strings.Join(texts, ", ")
+}
+
+// mostOf is the most workers or ranks that any replica reports with a problem.
+func mostOf(f facts, code status.Code) int {
+	most := 0
+	for _, a := range standingAnswers(f) {
+		most = max(most, countOf(a.Status, code))
+	}
+	return most
 }
 
 // streamsUntrusted tells whether routers follow ranks, and none of them trusts any. Replicas that follow none have no

@@ -56,6 +56,9 @@ const (
 	// ReasonKVStreamUntrusted: there are usable workers, and no replica trusts the
 	// event stream of any of their ranks.
 	ReasonKVStreamUntrusted = "KVStreamUntrusted"
+	// ReasonTokenParity: there are usable workers, and some make other tokens of a
+	// prompt than the routers' tokenizer.
+	ReasonTokenParity = "TokenParity"
 	// ReasonStatusUnreachable: no replica answers (status Unknown); also of
 	// Stalled.
 	ReasonStatusUnreachable = "StatusUnreachable"
