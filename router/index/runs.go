@@ -1,6 +1,9 @@
 package index
 
-import "slices"
+import (
+	"slices"
+	"sync/atomic"
+)
 
 // Run is a piece of a chain whose blocks have the same carriers: Keys[0] follows Parent, each other key the one before it.
 // Its slices are valid during the call that delivers it.
@@ -40,6 +43,7 @@ type Runs struct {
 
 	marks   [segments]marks
 	walkers []chainWalk
+	ahead   [chainsAtOnce][2]*uint64
 	segment int // of the scan for ends
 	slot    int
 	again   bool // the second scan: blocks no end led to
@@ -55,7 +59,7 @@ const (
 	// end first.
 	maxChainKeys = 1 << 16
 	// chainsAtOnce are walked in turns.
-	chainsAtOnce = 16
+	chainsAtOnce = 32
 	// stepsAPin bounds how long the reuse of ids has to wait for the walk: well below a millisecond.
 	stepsAPin = 2048
 	setCache  = 256
@@ -168,22 +172,8 @@ func (e *Runs) pinned(emit func(Run)) (more bool) {
 	e.look(e.x.view.Load())
 	clear(e.cache[:])
 	for steps := 0; steps < stepsAPin; {
-		busy := 0
-		for i := range e.walkers {
-			w := &e.walkers[i]
-			if !w.busy && !e.begin(w, &steps) {
-				continue
-			}
-			busy++
-			w.hash = e.x.hash.sum(w.next)
-			seg := e.x.segs[w.hash>>(64-segmentBits)].Load()
-			seg.load(w.hash) // the waits of all walkers overlap
-		}
-		if busy == 0 {
-			if steps < stepsAPin {
-				return false
-			}
-			break
+		if e.aim(&steps) == 0 {
+			return steps >= stepsAPin
 		}
 		for i := range e.walkers {
 			if w := &e.walkers[i]; w.busy {
@@ -193,6 +183,29 @@ func (e *Runs) pinned(emit func(Run)) (more bool) {
 		}
 	}
 	return true
+}
+
+// aim finds out where each walker has to look next, and has the processor fetch all of that: the waits overlap, for there
+// is little else between them. It gives the number of walkers that are under way.
+func (e *Runs) aim(steps *int) (busy int) {
+	for i := range e.walkers {
+		w := &e.walkers[i]
+		if !w.busy && !e.begin(w, steps) {
+			continue
+		}
+		w.hash = e.x.hash.sum(w.next)
+		number := w.hash >> (64 - segmentBits)
+		seg := e.x.segs[number].Load()
+		home := seg.home(w.hash)
+		// Most are found within three slots, which are two lines of the cache.
+		e.ahead[busy] = [2]*uint64{&seg.at(home).key, &seg.at(min(home+2, seg.n-1)).meta}
+		busy++
+	}
+	for _, a := range e.ahead[:busy] {
+		atomic.LoadUint64(a[0])
+		atomic.LoadUint64(a[1])
+	}
+	return busy
 }
 
 // begin gives a walker the next end of a chain, or in the second scan any block that was left, and tells whether there
