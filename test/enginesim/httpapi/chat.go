@@ -17,7 +17,7 @@ type chatMessage struct {
 }
 
 // parseChat judges a body of /v1/chat/completions.
-func parseChat(body []byte) (*job, *apiError) {
+func (t reader) parseChat(body []byte) (*job, *apiError) {
 	var request struct {
 		sampling
 		Messages json.RawMessage `json:"messages"`
@@ -25,7 +25,7 @@ func parseChat(body []byte) (*job, *apiError) {
 	if err := unmarshal(body, &request); err != nil {
 		return nil, err
 	}
-	prompt, err := parseMessages(request.Messages)
+	prompt, err := t.chat(body, request.Messages)
 	if err != nil {
 		return nil, err
 	}

@@ -3,15 +3,17 @@ package httpapi
 import "encoding/json"
 
 // parseCompletion judges a body of /v1/completions.
-func parseCompletion(body []byte) (*job, *apiError) {
+func (t reader) parseCompletion(body []byte) (*job, *apiError) {
 	var request struct {
 		sampling
 		Prompt json.RawMessage `json:"prompt"`
+		Add    *bool           `json:"add_special_tokens"`
 	}
 	if err := unmarshal(body, &request); err != nil {
 		return nil, err
 	}
-	prompts, err := parsePrompts("prompt", request.Prompt)
+	t.bare = request.Add != nil && !*request.Add && !t.always
+	prompts, err := t.parsePrompts("prompt", request.Prompt)
 	if err != nil {
 		return nil, err
 	}

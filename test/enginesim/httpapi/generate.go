@@ -10,7 +10,7 @@ import (
 const defaultNewTokens = 128
 
 // parseGenerate judges a body of SGLang's /generate.
-func parseGenerate(body []byte) (*job, *apiError) {
+func (t reader) parseGenerate(body []byte) (*job, *apiError) {
 	var request struct {
 		Text           json.RawMessage `json:"text"`
 		InputIDs       json.RawMessage `json:"input_ids"`
@@ -35,7 +35,7 @@ func parseGenerate(body []byte) (*job, *apiError) {
 		}
 		param, raw = "input_ids", request.InputIDs
 	}
-	prompts, err := parsePrompts(param, raw)
+	prompts, err := t.parsePrompts(param, raw)
 	if err != nil {
 		return nil, err
 	}

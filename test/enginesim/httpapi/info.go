@@ -6,7 +6,6 @@ import (
 	"net/http"
 
 	"github.com/routerfleet/routerfleet/internal/version"
-	"github.com/routerfleet/routerfleet/test/enginesim/tokenizer"
 )
 
 // health is liveness as engines mean it: 503 while draining, too.
@@ -98,7 +97,7 @@ func (s *Server) tokenize(w http.ResponseWriter, r *http.Request) {
 	body, refusal := readBody(w, r, maxBodyBytes)
 	if refusal == nil {
 		var tokens []uint32
-		if tokens, refusal = tokenizeBody(body); refusal == nil {
+		if tokens, refusal = s.reader.tokenizeBody(body); refusal == nil {
 			writeJSON(w, http.StatusOK, mustJSON(map[string]any{
 				"tokens": tokens, "count": len(tokens), "max_model_len": s.opts.MaxModelLen,
 			}))
@@ -108,19 +107,25 @@ func (s *Server) tokenize(w http.ResponseWriter, r *http.Request) {
 	refusal.write(w)
 }
 
-func tokenizeBody(body []byte) ([]uint32, *apiError) {
+func (t reader) tokenizeBody(body []byte) ([]uint32, *apiError) {
 	var request struct {
 		Prompt   *string         `json:"prompt"`
 		Messages json.RawMessage `json:"messages"`
+		Add      *bool           `json:"add_special_tokens"`
 	}
 	if err := unmarshal(body, &request); err != nil {
 		return nil, err
 	}
 	switch {
 	case request.Prompt != nil:
-		return tokenizer.Encode(*request.Prompt), nil
+		t.bare = request.Add != nil && !*request.Add
+		tokens, err := t.text(*request.Prompt)
+		if err != nil {
+			return nil, badRequest("prompt", "prompt: %v", err)
+		}
+		return tokens, nil
 	case len(request.Messages) > 0:
-		return parseMessages(request.Messages)
+		return t.chat(body, request.Messages)
 	default:
 		return nil, badRequest("prompt", "prompt or messages is required")
 	}

@@ -145,23 +145,27 @@ func isNull(raw json.RawMessage) bool {
 
 // parsePrompts reads the four forms of a completions prompt, which SGLang's
 // text and input_ids share: a string, strings, token ids, lists of token ids.
-func parsePrompts(param string, raw json.RawMessage) ([][]uint32, *apiError) {
+func (t reader) parsePrompts(param string, raw json.RawMessage) ([][]uint32, *apiError) {
 	if isNull(raw) {
 		return nil, badRequest(param, "%s is required", param)
 	}
 	var text string
 	if json.Unmarshal(raw, &text) == nil {
-		return checkPrompts(param, [][]uint32{tokenizer.Encode(text)})
+		tokens, err := t.text(text)
+		if err != nil {
+			return nil, badRequest(param, "%s: %v", param, err)
+		}
+		return checkPrompts(param, [][]uint32{tokens})
 	}
 	if ids, err := parseIDs(raw); err == nil {
 		return checkPrompts(param, [][]uint32{ids})
 	}
-	return parseBatch(param, raw)
+	return t.parseBatch(param, raw)
 }
 
 // parseBatch reads a list of prompts item by item, so that a body full of empty
 // lists costs no more than maxBatch of them.
-func parseBatch(param string, raw json.RawMessage) ([][]uint32, *apiError) {
+func (t reader) parseBatch(param string, raw json.RawMessage) ([][]uint32, *apiError) {
 	items := json.NewDecoder(bytes.NewReader(raw))
 	if open, err := items.Token(); err != nil || open != json.Delim('[') {
 		return nil, badRequest(param, "%s must be a string, a list of strings, a list of token ids or a list of lists of token ids", param)
@@ -175,7 +179,7 @@ func parseBatch(param string, raw json.RawMessage) ([][]uint32, *apiError) {
 		if err := items.Decode(&item); err != nil {
 			return nil, badRequest(param, "%s[%d]: %v", param, len(prompts), err)
 		}
-		prompt, err := parseItem(item)
+		prompt, err := t.parseItem(item)
 		if err != nil {
 			return nil, badRequest(param, "%s[%d]: %v", param, len(prompts), err)
 		}
@@ -184,10 +188,10 @@ func parseBatch(param string, raw json.RawMessage) ([][]uint32, *apiError) {
 	return checkPrompts(param, prompts)
 }
 
-func parseItem(item json.RawMessage) ([]uint32, error) {
+func (t reader) parseItem(item json.RawMessage) ([]uint32, error) {
 	var text string
 	if json.Unmarshal(item, &text) == nil {
-		return tokenizer.Encode(text), nil
+		return t.text(text)
 	}
 	return parseIDs(item)
 }

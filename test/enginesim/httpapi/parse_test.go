@@ -35,10 +35,10 @@ func TestAtMostMaxBatchPromptsAreRead(t *testing.T) {
 	batch := func(n int) json.RawMessage {
 		return json.RawMessage("[" + strings.TrimSuffix(strings.Repeat("[1],", n), ",") + "]")
 	}
-	if got, err := parsePrompts("prompt", batch(maxBatch)); err != nil || len(got) != maxBatch {
+	if got, err := (reader{}).parsePrompts("prompt", batch(maxBatch)); err != nil || len(got) != maxBatch {
 		t.Errorf("%d prompts: got %d, %v", maxBatch, len(got), err)
 	}
-	if _, err := parsePrompts("prompt", batch(maxBatch+1)); err == nil {
+	if _, err := (reader{}).parsePrompts("prompt", batch(maxBatch+1)); err == nil {
 		t.Errorf("%d prompts were taken", maxBatch+1)
 	}
 }
@@ -73,7 +73,7 @@ func FuzzParsers(f *testing.F) {
 		f.Add([]byte(seed))
 	}
 	f.Fuzz(func(t *testing.T, body []byte) {
-		for _, parse := range []func([]byte) (*job, *apiError){parseChat, parseCompletion, parseGenerate} {
+		for _, parse := range []func([]byte) (*job, *apiError){reader{}.parseChat, reader{}.parseCompletion, reader{}.parseGenerate} {
 			j, err := parse(body)
 			if err != nil {
 				continue

@@ -35,6 +35,11 @@ type Options struct {
 	MaxModelLen int               // tokens of prompt and answer; default 131,072, never more than the cache holds
 	APIKey      string            // when set, /v1 and /generate want it as a bearer token
 
+	// Tokenizer is a model's own; nil: the toy of package tokenizer.
+	Tokenizer Tokenizer
+	// NoTokenize leaves out the routes that tell tokens, as engines do that were started without.
+	NoTokenize bool
+
 	// Events is what the engine publishes, for /server_info and faults; the engine
 	// has it for its observer. Default nil: nothing.
 	Events *publish.Publisher
@@ -51,6 +56,7 @@ type Server struct {
 	started  atomic.Int64 // of the present life, in microseconds since the Unix epoch
 	faults   *faultSet
 	recorder *recorder
+	reader   reader
 	draining atomic.Bool
 	mux      *http.ServeMux
 }
@@ -76,7 +82,7 @@ func New(opts Options) (*Server, error) {
 		return nil, fmt.Errorf("configure the engine double's server: %w", err)
 	}
 	opts.MaxModelLen = min(opts.MaxModelLen, opts.Engine.MaxTokens())
-	s := &Server{opts: opts, faults: newFaultSet(), recorder: newRecorder()}
+	s := &Server{opts: opts, faults: newFaultSet(), recorder: newRecorder(), reader: reader{own: opts.Tokenizer, always: opts.Dialect == SGLang}}
 	s.started.Store(opts.Now().UnixMicro())
 	s.mux = s.routes()
 	return s, nil
@@ -118,18 +124,29 @@ func (s *Server) routes() *http.ServeMux {
 	mux.HandleFunc("GET /ready", s.ready)
 	mux.Handle("GET /metrics", s.metricsHandler())
 	mux.HandleFunc("GET /v1/models", s.authorized(s.models))
-	mux.HandleFunc("POST /v1/chat/completions", s.authorized(s.generation(parseChat)))
-	mux.HandleFunc("POST /v1/completions", s.authorized(s.generation(parseCompletion)))
-	mux.HandleFunc("POST /tokenize", s.authorized(s.tokenize))
+	mux.HandleFunc("POST /v1/chat/completions", s.authorized(s.generation(s.reader.parseChat)))
+	mux.HandleFunc("POST /v1/completions", s.authorized(s.generation(s.reader.parseCompletion)))
+	if !s.opts.NoTokenize {
+		s.tokenRoutes(mux)
+	}
 	if s.opts.Dialect == SGLang {
-		mux.HandleFunc("POST /generate", s.authorized(s.generation(parseGenerate)))
-		mux.HandleFunc("PUT /generate", s.authorized(s.generation(parseGenerate)))
-		mux.HandleFunc("POST /v1/tokenize", s.authorized(s.tokenize))
+		mux.HandleFunc("POST /generate", s.authorized(s.generation(s.reader.parseGenerate)))
+		mux.HandleFunc("PUT /generate", s.authorized(s.generation(s.reader.parseGenerate)))
 		mux.HandleFunc("GET /server_info", s.authorized(s.serverInfo))
 		mux.HandleFunc("POST /flush_cache", s.authorized(s.flushCache))
 	}
 	s.controlRoutes(mux)
 	return mux
+}
+
+// tokenRoutes tell the tokens of prompts. vLLM renders chats as well.
+func (s *Server) tokenRoutes(mux *http.ServeMux) {
+	mux.HandleFunc("POST /tokenize", s.authorized(s.tokenize))
+	if s.opts.Dialect == SGLang {
+		mux.HandleFunc("POST /v1/tokenize", s.authorized(s.tokenize))
+		return
+	}
+	mux.HandleFunc("POST /v1/chat/completions/render", s.authorized(s.renderChat))
 }
 
 func (s *Server) metricsHandler() http.Handler {

@@ -40,6 +40,7 @@ type flags struct {
 	MaxModelLen            int     `help:"Most tokens of prompt and answer together." default:"131072"`
 
 	eventFlags
+	tokenFlags
 
 	DrainSecs     float64          `help:"After SIGTERM, seconds until unfinished answers are broken off." default:"20"`
 	LingerSecs    float64          `help:"After SIGTERM, seconds to keep accepting connections while not ready." default:"0"`
@@ -63,6 +64,10 @@ func main() {
 // run serves until a signal has come and everything has ended.
 func run(f flags, signals <-chan os.Signal) error {
 	log := newLogger(f.LogLevel)
+	tokenizer, err := f.loadTokenizer()
+	if err != nil {
+		return err
+	}
 	engine, events, err := f.newEngine(log)
 	if err != nil {
 		return err
@@ -70,6 +75,7 @@ func run(f flags, signals <-chan os.Signal) error {
 	options := httpapi.Options{
 		Engine: engine, Model: f.Model, Dialect: httpapi.Dialect(f.Engine), Name: f.Name,
 		MaxModelLen: f.MaxModelLen, APIKey: f.APIKey, Exit: os.Exit, Log: log,
+		Tokenizer: tokenizer, NoTokenize: !f.Tokenize,
 	}
 	if events != nil {
 		options.Events = events.Publisher()
