@@ -52,7 +52,7 @@ func (j *jsonReader) readHead() (h table1) {
 				j.fail(reject(UnknownFormat, "the body is of format %d", h.format))
 			}
 		case "block_size":
-			h.blockSize = j.within(0, math.MaxUint32)
+			h.blockSize = j.upTo(math.MaxUint32)
 		case "is_bigram":
 			h.bigram = j.boolean()
 		case "producer_ready":
@@ -87,7 +87,7 @@ func (j *jsonReader) worker(before int) (w worker1) {
 		case "url":
 			w.URL = j.text()
 		case "dp_rank":
-			w.DP = int32(j.within(0, math.MaxInt32))
+			w.DP = int32(j.upTo(math.MaxInt32))
 		default:
 			j.skip(0)
 		}
@@ -300,7 +300,7 @@ func (b *body1) parent() index.Parent {
 	if b.j.null() {
 		return index.Root
 	}
-	at := b.j.within(0, math.MaxUint32)
+	at := b.j.upTo(math.MaxUint32)
 	if at >= int64(len(b.keys)) {
 		if b.j.err == nil {
 			b.j.fail(reject(ForwardParent, "record %d follows record %d", len(b.keys), at))
@@ -312,7 +312,7 @@ func (b *body1) parent() index.Parent {
 
 func (b *body1) numbers(dst []int, limit int64) []int {
 	b.j.array(func() {
-		v := b.j.within(0, limit)
+		v := b.j.upTo(limit)
 		if len(dst) >= maxRecordCarriers {
 			b.j.malformed("a record of too many workers")
 			return

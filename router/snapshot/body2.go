@@ -1,6 +1,7 @@
 package snapshot
 
 import (
+	"errors"
 	"io"
 
 	"github.com/routerfleet/routerfleet/router/index"
@@ -61,15 +62,22 @@ func (b *body2) section() (*Vetted, error) {
 			return v, nil
 		}
 		b.dec = nil
-		for {
-			if _, err := b.chunk(); err == io.EOF {
-				break
-			} else if err != nil {
-				return nil, err
-			}
+		if err := b.pass(); err != nil {
+			return nil, err
 		}
 	}
 	return nil, b.last()
+}
+
+// pass reads over a section of which nothing is wanted.
+func (b *body2) pass() error {
+	for {
+		if _, err := b.chunk(); errors.Is(err, io.EOF) && !errors.Is(err, io.ErrUnexpectedEOF) {
+			return nil
+		} else if err != nil {
+			return err
+		}
+	}
 }
 
 // chunk reads a chunk, or over it if nothing of the section is wanted.

@@ -192,17 +192,17 @@ func (j *jsonReader) integer() int64 {
 	return int64(v)
 }
 
-// within reads a whole number from lo to hi.
-func (j *jsonReader) within(lo, hi int64) int64 {
+// upTo reads a whole number from 0 to limit.
+func (j *jsonReader) upTo(limit int64) int64 {
 	v := j.integer()
-	if v < lo || v > hi {
-		j.malformed(fmt.Sprintf("%d where %d to %d are allowed", v, lo, hi))
+	if v < 0 || v > limit {
+		j.malformed(fmt.Sprintf("%d where 0 to %d are allowed", v, limit))
 		return 0
 	}
 	return v
 }
 
-// word takes the rest of true, false or null.
+// word takes true, false or null.
 func (j *jsonReader) word(w string) {
 	for i := range len(w) {
 		if c := j.byte(); c != w[i] && j.err == nil {
@@ -212,12 +212,12 @@ func (j *jsonReader) word(w string) {
 }
 
 func (j *jsonReader) boolean() bool {
-	switch j.token() {
+	switch j.peek() {
 	case 't':
-		j.word("rue")
-		return true
+		j.word("true")
+		return j.err == nil
 	case 'f':
-		j.word("alse")
+		j.word("false")
 	default:
 		j.malformed("something else than true or false")
 	}

@@ -122,7 +122,7 @@ func (e *nodeEncoder) put(p index.Parent, keys []index.Key, set uint32, who []in
 }
 
 func (e *nodeEncoder) define(set uint32, who []index.Holding) int {
-	e.buf = binary.AppendUvarint(e.buf, uint64(len(who)<<opBits|opDefine))
+	e.buf = binary.AppendUvarint(e.buf, uint64(len(who)<<opBits)) // opDefine is 0
 	before := -1
 	for _, w := range who {
 		row := e.rows[w.Rank]
