@@ -75,6 +75,9 @@ type kvFleet struct {
 	model func(i int) string
 	hosts []string                                            // theirs, their HTTP on kvHTTPPort
 	hears func(i int, own *publish.Server) enginesim.Observer // of what an engine caches
+	tells func(i int, o *publish.Options)                     // how it publishes
+	front func(i int, engine http.Handler) http.Handler       // its HTTP
+	reads func(i int, o *httpapi.Options)                     // how it reads prompts
 }
 
 // kvHTTPPort is where engines serve whose host is chosen beforehand: nobody else has the host.
@@ -124,6 +127,9 @@ func (f *kvFleet) start(i, blocks int) *kvEngine {
 	if f.kind.dialect.IsVLLM() {
 		api, o.HashSeed = httpapi.VLLM, seed
 	}
+	if f.tells != nil {
+		f.tells(i, &o.Options)
+	}
 	e := &kvEngine{}
 	var err error
 	if e.events, err = publish.NewServer(o); err != nil {
@@ -139,7 +145,11 @@ func (f *kvFleet) start(i, blocks int) *kvEngine {
 	if e.engine, err = enginesim.New(enginesim.Options{Blocks: blocks, PageSize: kvPage, Observer: observer}); err != nil {
 		f.t.Fatal(err)
 	}
-	server, err := httpapi.New(httpapi.Options{Engine: e.engine, Model: f.modelOf(i), Dialect: api, Name: seed, Events: e.events.Publisher()})
+	served := httpapi.Options{Engine: e.engine, Model: f.modelOf(i), Dialect: api, Name: seed, Events: e.events.Publisher()}
+	if f.reads != nil {
+		f.reads(i, &served)
+	}
+	server, err := httpapi.New(served)
 	if err != nil {
 		f.t.Fatal(err)
 	}
@@ -147,7 +157,11 @@ func (f *kvFleet) start(i, blocks int) *kvEngine {
 	if err != nil {
 		f.t.Fatal(err)
 	}
-	e.Server = httptest.NewUnstartedServer(server.Handler())
+	handler := server.Handler()
+	if f.front != nil {
+		handler = f.front(i, handler)
+	}
+	e.Server = httptest.NewUnstartedServer(handler)
 	e.Listener.Close()
 	e.Listener = listener
 	e.Start()
