@@ -76,6 +76,9 @@ const (
 const (
 	// drainAtOnce is how many deliveries are taken before control messages, answers and the clock get their turn.
 	drainAtOnce = 256
+	// drainBlocks ends such a turn early: batches of a flood have 65,536 blocks each, and the rest must not wait for 256 of
+	// those. 16,384 blocks are some 4 ms.
+	drainBlocks = 16_384
 	// workBudget is what an index may do at a time, in slots: well below 1 ms (see index.Work).
 	workBudget = 8192
 )

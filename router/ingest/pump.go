@@ -237,12 +237,15 @@ func (p *Pump) setTimer(t *time.Timer) {
 	}
 }
 
-// drain takes what has arrived, a bounded number at a time.
+// drain takes what has arrived, a bounded number of deliveries and blocks at a time.
 func (p *Pump) drain() {
-	for range drainAtOnce {
+	for n, blocks := 0, 0; n < drainAtOnce && blocks < drainBlocks; n++ {
 		d, ok := p.inbox.Take()
 		if !ok {
 			return
+		}
+		if d.Batch != nil { // which is released by whoever it is delivered to
+			blocks += blocksOf(d.Batch)
 		}
 		p.deliver(d)
 	}

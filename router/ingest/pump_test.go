@@ -551,3 +551,39 @@ func scrape(t *testing.T, reg *prometheus.Registry) map[string]float64 {
 	}
 	return out
 }
+
+// A flood of large batches must not keep the clock, other ranks' registration or the end of the process waiting.
+func TestATurnOfThePumpIsBoundedInBlocks(t *testing.T) {
+	p, err := New(Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	const perBatch, batches = 2048, 20
+	chain := make([]int, perBatch)
+	for i := range chain {
+		chain[i] = i
+	}
+	lane := p.Inbox().Lane(index.Rank{Worker: "a"})
+	defer lane.Close()
+	for seq := range int64(batches) {
+		d := kvevents.Delivery{Epoch: 1, Kind: kvevents.Arrived, Batch: decode(seq, wireChain(root, chain...))}
+		if err := lane.Deliver(t.Context(), d); err != nil {
+			t.Fatal(err)
+		}
+	}
+	left := batches
+	for turn := 1; left > 0; turn++ {
+		p.drain()
+		left = max(0, left-drainBlocks/perBatch)
+		if held, _, _ := lane.Held(); held != left {
+			t.Fatalf("after turn %d %d batches are left, want %d", turn, held, left)
+		}
+		select {
+		case <-p.Inbox().Ready():
+		default:
+			if left > 0 {
+				t.Fatalf("after turn %d nothing says that %d batches are left", turn, left)
+			}
+		}
+	}
+}
