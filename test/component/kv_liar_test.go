@@ -117,13 +117,13 @@ func TestAnEngineThatBabblesIsDiscountedAndNobodyElse(t *testing.T) {
 		"another rank":    {`{"name":"kv_wrong_rank","dp_rank":7}`, `routerfleet_kv_subscription_foreign_rank_total{worker="a"}`},
 		"block sizes":     {`{"name":"kv_block_size","block_size":16}`, `routerfleet_kv_event_blocks_dropped_total{reason="block_size",worker="a"}`},
 		"made-up hashes":  {`{"name":"kv_long_hashes","count":70000}`, `routerfleet_kv_batches_damaged_total{worker="a"}`},
-		"a flood":         {`{"name":"kv_babble","batches":300,"count":1000}`, `routerfleet_kv_index_evicted_total{index="m/sglang/8"}`},
+		"a flood":         {`{"name":"kv_babble","batches":60,"count":1000}`, `routerfleet_kv_index_evicted_total{index="m/sglang/8"}`},
 		"a flood of seqs": {`{"name":"kv_babble","batches":20000,"count":1}`, `routerfleet_kv_batches_total{worker="a"}`},
 	} {
 		t.Run(name, func(t *testing.T) {
 			f := newKVFleet(t, kvKinds[0], 3, 1000)
 			o := f.options()
-			o.IndexMaxBlocks = 50_000
+			o.IndexMaxBlocks = 20_000
 			r := f.router(o, 0)
 			for p := range 12 {
 				r.ask(kvBody(1 + p))
@@ -142,7 +142,7 @@ func TestAnEngineThatBabblesIsDiscountedAndNobodyElse(t *testing.T) {
 			eventually(t, "it is counted in "+c.series, func() bool { return r.metric(c.series) > before })
 			// A batch may pass the cap by what one call does not evict; the pump's next turn takes that back.
 			eventually(t, "the index is within its cap", func() bool {
-				return r.metric(`routerfleet_kv_index_nodes{index="m/sglang/8"}`) <= 50_000
+				return r.metric(`routerfleet_kv_index_nodes{index="m/sglang/8"}`) <= 20_000
 			})
 			eventually(t, "no memory of batches is held", func() bool { return r.metric(`routerfleet_kv_budget_used_bytes`) == 0 })
 			r.wantOthersUntouched()

@@ -38,7 +38,7 @@ const atOnce = 15 * time.Second
 // time no healthy machine needs.
 func eventually(t testing.TB, what string, holds func() bool) {
 	t.Helper()
-	deadline := time.NewTimer(30 * time.Second)
+	deadline := time.NewTimer(2 * time.Minute)
 	defer deadline.Stop()
 	tick := time.NewTicker(2 * time.Millisecond)
 	defer tick.Stop()
@@ -199,7 +199,7 @@ func (r *router) metric(series string) float64 {
 func (r *router) wantMetric(series string, want float64) {
 	r.t.Helper()
 	got := r.metric(series)
-	for deadline := time.Now().Add(30 * time.Second); got != want && time.Now().Before(deadline); got = r.metric(series) {
+	for deadline := time.Now().Add(2 * time.Minute); got != want && time.Now().Before(deadline); got = r.metric(series) {
 		runtime.Gosched()
 	}
 	if got != want {
