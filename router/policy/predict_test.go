@@ -114,7 +114,7 @@ func TestPredictionsThatAreTakenBackAreNoMoreThanBefore(t *testing.T) {
 
 func TestPredictionsAreBounded(t *testing.T) {
 	p, now := newPredictions(time.Minute, epoch), epoch
-	for i := range uint64(9_000) {
+	for i := range uint64(6_000) {
 		p.sent(chain(i, 256), 0, tenant{rank: i % 64}, now)
 		now = now.Add(time.Millisecond)
 	}
@@ -122,11 +122,11 @@ func TestPredictionsAreBounded(t *testing.T) {
 		t.Fatalf("%d records of at most %d", n, maxPredictions)
 	}
 	p.check(t)
-	if got := predictedDepth(p, chain(8_999, 256), 0, 8_999%64, now); got != 256 {
+	if got := predictedDepth(p, chain(5_999, 256), 0, 5_999%64, now); got != 256 {
 		t.Errorf("the newest prompt has depth %d, want 256", got)
 	}
 	if got := predictedDepth(p, chain(0, 256), 0, 0, now); got == 256 {
-		t.Error("the oldest prompt is whole, though there were twice as many as fit")
+		t.Error("the oldest prompt is whole, though there were half as many again as fit")
 	}
 }
 
