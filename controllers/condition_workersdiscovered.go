@@ -15,8 +15,9 @@ import (
 //
 //  1. a settled replica reports a usable worker, and no replica trusts any rank's events: false
 //  2. a settled replica reports a usable worker: true; the message names problems with some engines' events, and the reason
-//     is TokenParity while some replica's tokenizer is not that of an engine
-//  3. settled replicas report none: false
+//     is WorkersUnselected while the selector of no model takes some of them, else TokenParity while some replica's
+//     tokenizer is not that of an engine
+//  3. settled replicas report none: false; the reason is WorkersUnselected if there are some that no selector takes
 //  4. running replicas were asked and are silent: unknown, unreachable
 //  5. Ready replicas exist and none was asked yet (the operator just started): as it was said before
 //  6. nobody has answered yet, or there is nobody to ask: unknown
@@ -25,21 +26,29 @@ func conditionWorkersDiscovered(f facts) metav1.Condition {
 		return condition(v1alpha1.ConditionWorkersDiscovered, value, reason, message)
 	}
 	answers := freshAnswers(f)
+	unselected := mostOf(f, status.CodeWorkersUnselected)
 	usable := slices.ContainsFunc(answers, func(s *status.Status) bool { return s.Workers.Usable > 0 })
 	switch {
 	case usable && streamsUntrusted(f):
 		return is(metav1.ConditionFalse, v1alpha1.ReasonKVStreamUntrusted,
 			"the routers found workers and serve, but trust the KV events of none: batches are missing or were not understood")
 	case usable:
-		message := "the routers found workers"
+		message, reason := "the routers found workers", v1alpha1.ReasonWorkersFound
 		if trouble := eventTrouble(f); trouble != "" {
 			message += "; some have trouble with their KV events: " + trouble
 		}
 		if n := mostOf(f, status.CodeTokenParity); n > 0 {
 			message += fmt.Sprintf("; the routers' tokenizer makes other tokens than %d of them (token_parity): prompts of text are routed without it", n)
-			return is(metav1.ConditionTrue, v1alpha1.ReasonTokenParity, message)
+			reason = v1alpha1.ReasonTokenParity
 		}
-		return is(metav1.ConditionTrue, v1alpha1.ReasonWorkersFound, message)
+		if unselected > 0 {
+			message += fmt.Sprintf("; %d serve nothing: the selector of no model in spec.models takes them (workers_unselected)", unselected)
+			reason = v1alpha1.ReasonWorkersUnselected
+		}
+		return is(metav1.ConditionTrue, reason, message)
+	case len(answers) > 0 && unselected > 0:
+		return is(metav1.ConditionFalse, v1alpha1.ReasonWorkersUnselected,
+			fmt.Sprintf("the routers found no worker they can use: %d are taken by the selector of no model in spec.models", unselected))
 	}
 	if len(answers) > 0 {
 		return is(metav1.ConditionFalse, v1alpha1.ReasonNoWorkers,

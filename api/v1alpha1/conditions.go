@@ -59,6 +59,9 @@ const (
 	// ReasonTokenParity: there are usable workers, and some make other tokens of a
 	// prompt than the routers' tokenizer.
 	ReasonTokenParity = "TokenParity"
+	// ReasonWorkersUnselected: the selector of no model takes some workers, which
+	// serve nothing (status False while no others are usable).
+	ReasonWorkersUnselected = "WorkersUnselected"
 	// ReasonStatusUnreachable: no replica answers (status Unknown); also of
 	// Stalled.
 	ReasonStatusUnreachable = "StatusUnreachable"

@@ -59,8 +59,8 @@ func (a *App) status() status.Status {
 	if a.events != nil {
 		s.Workers.Subscribed = a.events.feed.Subscribed()
 		s.Ranks.Total = len(a.events.pump.View().Ranks())
-		s.Problems = summarize(append(a.events.feed.Problems(), a.tokenProblems()...))
 	}
+	s.Problems = summarize(a.problems())
 	if settled := a.boot.settledAt(); !settled.IsZero() {
 		s.State, s.SettledAt = status.StateSettled, settled.UTC()
 	}

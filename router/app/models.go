@@ -7,6 +7,8 @@ import (
 
 	"k8s.io/apimachinery/pkg/labels"
 
+	"github.com/routerfleet/routerfleet/router/bootstrap/status"
+	"github.com/routerfleet/routerfleet/router/kvevents"
 	"github.com/routerfleet/routerfleet/router/models"
 	"github.com/routerfleet/routerfleet/router/workers"
 )
@@ -28,6 +30,20 @@ func (o Options) readModels() (*models.Set, error) {
 		}
 	}
 	return set, nil
+}
+
+// unselected are the workers that serve nothing because no model's selector takes them.
+func unselected(s *workers.Snapshot) []kvevents.Problem {
+	if s.Counts().Unselected == 0 {
+		return nil
+	}
+	var list []kvevents.Problem
+	for _, l := range s.Workers() {
+		if l.State == workers.StateUnselected {
+			list = append(list, kvevents.Problem{Code: string(status.CodeWorkersUnselected), Worker: l.Worker.Name(), Message: l.Reason})
+		}
+	}
+	return list
 }
 
 // staticWorkers reads --worker and --worker-labels, and reports everything that is wrong with them at once.

@@ -1,10 +1,15 @@
 package app
 
 import (
+	"net/url"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"github.com/routerfleet/routerfleet/router/bootstrap/status"
+	"github.com/routerfleet/routerfleet/router/models"
+	"github.com/routerfleet/routerfleet/router/workers"
 )
 
 func TestWorkerLabelsBelongToTheWorkerTheyName(t *testing.T) {
@@ -79,5 +84,27 @@ func TestAModelsFileThatCannotBeUsedIsAStartError(t *testing.T) {
 	}
 	if _, err := New(Options{Worker: []string{"http://10.0.0.1:8000"}, ModelsFile: broken + ".missing"}); err == nil {
 		t.Error("a missing file is let through")
+	}
+}
+
+func TestWorkersThatNoModelSelectsAreAProblem(t *testing.T) {
+	set, err := models.Parse([]byte("models: [{name: llama, selector: app=llama}]"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	at := func(id, app string) workers.FixedWorker {
+		return workers.FixedWorker{ID: workers.ID(id), URL: &url.URL{Scheme: "http", Host: id + ":8000"}, Models: []string{"llama"}, Labels: map[string]string{"app": app}}
+	}
+	registry, err := workers.NewFixed(workers.Options{Models: set}, at("a", "llama"), at("b", "qwen"), at("c", ""))
+	if err != nil {
+		t.Fatal(err)
+	}
+	got := summarize(unselected(registry.Snapshot()))
+	if len(got) != 1 || got[0].Code != status.CodeWorkersUnselected || got[0].Count != 2 || got[0].Example != "b: the selector of no model takes it" {
+		t.Errorf("got %+v", got)
+	}
+	registry.Set(at("a", "llama"))
+	if got := summarize(unselected(registry.Snapshot())); got != nil {
+		t.Errorf("got %+v", got)
 	}
 }

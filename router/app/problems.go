@@ -11,6 +11,15 @@ import (
 // maxExampleBytes bounds the example of a problem; messages hold names that come from outside.
 const maxExampleBytes = 512
 
+// problems lists what is wrong with workers and their events now.
+func (a *App) problems() []kvevents.Problem {
+	list := unselected(a.workers.Snapshot())
+	if a.events != nil {
+		list = append(append(list, a.events.feed.Problems()...), a.tokenProblems()...)
+	}
+	return list
+}
+
 // summarize counts what is wrong by code, in the order of codes: workers, or ranks where the problem is a rank's own.
 func summarize(list []kvevents.Problem) []status.Problem {
 	var out []status.Problem

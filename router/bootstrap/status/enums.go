@@ -71,10 +71,11 @@ const (
 	CodeTokenParity       Code = "token_parity"
 	CodeClockSkew         Code = "clock_skew"
 	CodePeerRBAC          Code = "peer_rbac"
+	CodeWorkersUnselected Code = "workers_unselected"
 )
 
 var codes = set(CodeUnknown, CodeForeignEventHost, CodeEventSettings, CodeKVStreamUntrusted, CodeTokenParity,
-	CodeClockSkew, CodePeerRBAC)
+	CodeClockSkew, CodePeerRBAC, CodeWorkersUnselected)
 
 // String returns the wire value, "unknown" for anything outside the list.
 func (c Code) String() string { return string(c.orUnknown()) }
