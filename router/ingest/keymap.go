@@ -2,28 +2,35 @@ package ingest
 
 import (
 	"math/bits"
+	"slices"
 
 	"github.com/routerfleet/routerfleet/router/index"
+	"github.com/routerfleet/routerfleet/router/kvevents"
 )
 
 // keyMap maps the block hashes of one rank's engine to keys, and counts the copies the engine has announced of each block.
 // An entry outlives the eviction of its node from the index, so that removals and children still find their block; it dies
 // with the last copy.
 //
-// It takes 18 bytes a slot in open addressing (package limits: 24 a block): 64 segments, each grown by a quarter alone,
-// so that no step copies much and the whole is never half empty. Removal shifts entries back, there are no dead slots.
+// It takes 18 bytes a slot in open addressing (package limits: 24 a block): 64 segments, each grown by a sixteenth or more alone,
+// so that no step copies much and the whole is never half empty. Removal shifts entries back, there are no dead slots. In a
+// run of slots entries lie in the order of their homes: who looks for a hash that is not there passes only those whose
+// home is before its own, also where nine slots of ten are taken.
 type keyMap struct {
 	segs [keySegments]keySegment
 	n    int
 	a, b uint64 // seed: hashes come from engines
+	sink uint64 // of loads
 }
 
 const (
 	keySegmentBits = 6
 	keySegments    = 1 << keySegmentBits
-	// A segment grows from 7/8 full on, and shrinks below a quarter.
-	keyLoadNum, keyLoadDen = 7, 8
+	// A segment grows from 9/10 full on, and shrinks below a quarter.
+	keyLoadNum, keyLoadDen = 9, 10
 	minKeySlots            = 8
+	// keysAhead is how many hashes are looked up together.
+	keysAhead = 16
 	// staggerSlots spreads the segments' first sizes over one step of growth and more.
 	staggerSlots = 16
 )
@@ -54,22 +61,72 @@ func (s *keySegment) home(sum uint64) int {
 	return int(at)
 }
 
-// find gives the place of a hash.
+// load has the processor fetch where a probe for a hash begins: of several ahead of their use, the waits for memory
+// overlap.
+func (m *keyMap) load(hash uint64) {
+	sum := m.sum(hash)
+	if s := &m.segs[sum>>(64-keySegmentBits)]; len(s.slots) > 0 {
+		at := s.home(sum)
+		m.sink += s.slots[at].hash + uint64(s.copies[at])
+	}
+}
+
+// loadNames loads the hashes of an event from number i on, before the first of every keysAhead is used.
+func (m *keyMap) loadNames(i int, hashes []kvevents.Hash, f kvevents.Form) {
+	if i%keysAhead == 0 {
+		for _, h := range hashes[i:min(i+keysAhead, len(hashes))] {
+			m.load(nameOf(h, f))
+		}
+	}
+}
+
+// find gives the place of a hash, or the one it would take.
 func (m *keyMap) find(hash uint64) (s *keySegment, at int, ok bool) {
 	sum := m.sum(hash)
 	s = &m.segs[sum>>(64-keySegmentBits)]
 	if len(s.slots) == 0 {
 		m.stagger(s, sum)
 	}
-	for at = s.home(sum); s.copies[at] != 0; {
+	at, ok = m.place(s, hash, sum)
+	return s, at, ok
+}
+
+func (m *keyMap) place(s *keySegment, hash, sum uint64) (at int, ok bool) {
+	at = s.home(sum)
+	for away := 0; s.copies[at] != 0; away++ {
 		if s.slots[at].hash == hash {
-			return s, at, true
+			return at, true
 		}
-		if at++; at == len(s.slots) {
-			at = 0
+		if away > 0 && m.away(s, at) < away {
+			return at, false
 		}
+		at = s.next(at)
 	}
-	return s, at, false
+	return at, false
+}
+
+// away gives how many slots an entry is behind its home.
+func (m *keyMap) away(s *keySegment, at int) int {
+	if at -= s.home(m.sum(s.slots[at].hash)); at < 0 {
+		return at + len(s.slots)
+	}
+	return at
+}
+
+func (s *keySegment) next(at int) int {
+	if at++; at == len(s.slots) {
+		return 0
+	}
+	return at
+}
+
+// insert puts an entry at a place, and those of its run from there on one further.
+func (s *keySegment) insert(at int, slot keySlot, c copies) {
+	for c != 0 {
+		s.slots[at], slot = slot, s.slots[at]
+		s.copies[at], c = c, s.copies[at]
+		at = s.next(at)
+	}
 }
 
 // key gives the key of a hash.
@@ -95,7 +152,7 @@ func (m *keyMap) add(hash uint64, k index.Key, t index.Tier) (same bool) {
 		m.resize(s, 0)
 		s, at, _ = m.find(hash)
 	}
-	s.slots[at], s.copies[at] = keySlot{hash, uint64(k)}, copies(0).more(t)
+	s.insert(at, keySlot{hash, uint64(k)}, copies(0).more(t))
 	s.n++
 	m.n++
 	return true
@@ -115,20 +172,9 @@ func (m *keyMap) remove(hash uint64, t index.Tier) (k index.Key, gone index.Tier
 	return k, gone, true
 }
 
-// vacate empties a slot and shifts those back that a probe would otherwise not reach.
+// vacate empties a slot and shifts those back that are not at their home.
 func (m *keyMap) vacate(s *keySegment, at int) {
-	n := len(s.slots)
-	for next := at; ; {
-		if next++; next == n {
-			next = 0
-		}
-		if s.copies[next] == 0 {
-			break
-		}
-		home := s.home(m.sum(s.slots[next].hash))
-		if (next-home+n)%n < (next-at+n)%n { // its home lies behind the hole
-			continue
-		}
+	for next := s.next(at); s.copies[next] != 0 && m.away(s, next) > 0; next = s.next(next) {
 		s.slots[at], s.copies[at] = s.slots[next], s.copies[next]
 		at = next
 	}
@@ -140,22 +186,21 @@ func (m *keyMap) vacate(s *keySegment, at int) {
 	}
 }
 
-// resize gives a segment room for a quarter more than it has, and for so many slots beside.
+// resize gives a segment room for a sixteenth more than it has, and for so many slots beside: as many as the runtime gives
+// for that, which has memory in certain sizes only.
 func (m *keyMap) resize(s *keySegment, beside int) {
 	old := *s
-	n := minKeySlots + (s.n+1)*keyLoadDen*5/(keyLoadNum*4) + beside
-	*s = keySegment{slots: make([]keySlot, n), copies: make([]copies, n), n: old.n}
+	n := minKeySlots + (s.n+1)*keyLoadDen*17/(keyLoadNum*16) + beside
+	slots := slices.Grow([]keySlot(nil), n)
+	n = cap(slots)
+	*s = keySegment{slots: slots[:n], copies: make([]copies, n), n: old.n}
 	for i, c := range old.copies {
 		if c == 0 {
 			continue
 		}
-		at := s.home(m.sum(old.slots[i].hash))
-		for s.copies[at] != 0 {
-			if at++; at == n {
-				at = 0
-			}
-		}
-		s.slots[at], s.copies[at] = old.slots[i], c
+		hash := old.slots[i].hash
+		at, _ := m.place(s, hash, m.sum(hash))
+		s.insert(at, old.slots[i], c)
 	}
 }
 

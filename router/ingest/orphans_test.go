@@ -179,6 +179,54 @@ func TestTheKeyMapEqualsAMap(t *testing.T) {
 	}
 }
 
+// checkRuns finds every entry where it lies: in order, and behind no empty slot.
+func (m *keyMap) checkRuns(t *testing.T) {
+	t.Helper()
+	n := 0
+	for i := range m.segs {
+		s := &m.segs[i]
+		for at, c := range s.copies {
+			if c == 0 {
+				continue
+			}
+			n++
+			if next := s.next(at); s.copies[next] != 0 && m.away(s, next) > m.away(s, at)+1 {
+				t.Fatalf("segment %d: slot %d is %d from home, behind one that is %d", i, next, m.away(s, next), m.away(s, at))
+			}
+			if _, found, ok := m.find(s.slots[at].hash); !ok || found != at {
+				t.Fatalf("segment %d: the entry in slot %d is found at %d, %v", i, at, found, ok)
+			}
+		}
+	}
+	if n != m.n {
+		t.Fatalf("%d entries, counted %d", m.n, n)
+	}
+}
+
+func TestEntriesOfTheKeyMapLieInOrder(t *testing.T) {
+	rnd := rand.New(rand.NewPCG(5, 6))
+	m := newKeyMap(rnd.Uint64)
+	known := map[uint64]bool{}
+	for step := range 60_000 {
+		hash := rnd.Uint64N(20_000)
+		if step/10_000%2 == 0 || !known[hash] {
+			m.add(hash, index.Key(hash), index.Device)
+			known[hash] = true
+		} else if _, gone, _ := m.remove(hash, index.AllTiers); gone&index.Device != 0 {
+			delete(known, hash)
+		}
+		if step%5000 == 0 {
+			m.checkRuns(t)
+		}
+	}
+	for hash := range uint64(20_000) {
+		if k, ok := m.key(hash); ok != known[hash] || ok && k != index.Key(hash) {
+			t.Fatalf("hash %d has key %d, %v, want %v", hash, k, ok, known[hash])
+		}
+	}
+	m.checkRuns(t)
+}
+
 func TestASlotOfTheKeyMapTakesAtMost24BytesABlock(t *testing.T) {
 	m := newKeyMap(rand.New(rand.NewPCG(3, 4)).Uint64)
 	worst := 0.0

@@ -33,6 +33,7 @@ func (l *ledger) storeTokens(e *kvevents.Stored, t index.Tier) {
 	}
 	keys := l.section.keys[:0]
 	for i, h := range e.Hashes {
+		l.keys.loadNames(i, e.Hashes, e.Form)
 		name := nameOf(h, e.Form)
 		if keyed {
 			key = key.Next(e.Chunks[i])
@@ -138,6 +139,9 @@ func (l *ledger) adopt(next []uint64) {
 
 // merge books the copies of a block that was an orphan until it was announced again.
 func (l *ledger) merge(name uint64, key index.Key) {
+	if len(l.orphans.byHash) == 0 {
+		return
+	}
 	if o, ok := l.orphans.byHash[name]; ok {
 		l.orphans.drop(o)
 		for field := range copyFields {
@@ -168,7 +172,8 @@ func (l *ledger) place(o *orphan, parent index.Key) bool {
 // removeTokens removes blocks by the engine's names: a block leaves a tier with its last copy there.
 func (l *ledger) removeTokens(e *kvevents.Removed, t index.Tier) {
 	keys := l.section.keys[:0]
-	for _, h := range e.Hashes {
+	for i, h := range e.Hashes {
+		l.keys.loadNames(i, e.Hashes, e.Form)
 		name := nameOf(h, e.Form)
 		key, gone, ok := l.keys.remove(name, t)
 		switch {
