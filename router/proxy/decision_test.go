@@ -2,6 +2,7 @@ package proxy
 
 import (
 	"encoding/json"
+	"fmt"
 	"io"
 	"net/http"
 	"strings"
@@ -10,6 +11,7 @@ import (
 
 	"github.com/routerfleet/routerfleet/router/index"
 	"github.com/routerfleet/routerfleet/router/policy"
+	"github.com/routerfleet/routerfleet/router/tokens/chat"
 	"github.com/routerfleet/routerfleet/router/workers"
 )
 
@@ -162,7 +164,12 @@ func TestOnlyACompleteAnswerThatSaysWhatWasCachedIsObserved(t *testing.T) {
 // ask posts a completion with headers.
 func (r *rig) ask(body string, headers ...string) reply {
 	r.t.Helper()
-	req, err := http.NewRequest(http.MethodPost, "http://router/v1/completions", strings.NewReader(body))
+	return r.askPath("/v1/completions", body, headers...)
+}
+
+func (r *rig) askPath(path, body string, headers ...string) reply {
+	r.t.Helper()
+	req, err := http.NewRequest(http.MethodPost, "http://router"+path, strings.NewReader(body))
 	if err != nil {
 		r.t.Fatal(err)
 	}
@@ -231,6 +238,37 @@ func TestExplainAnswersTheTableAndForwardsNothing(t *testing.T) {
 			}
 		}
 		r.wantIdle()
+	})
+}
+
+// A table of a text or a chat is that of the request itself: by its tokens, and saying who knew them.
+func TestExplainReadsWordsAsTheRequestWould(t *testing.T) {
+	m := toy(t)
+	o := Options{Access: func(string) Access { return AccessAdmin }, Keys: KeyOptions{
+		Wanted: func() bool { return true }, Chain: ownOnly(m),
+		Readers: func(string) []Reader { return []Reader{{Dialect: chat.SGLang}} },
+	}}
+	bubble(t, o, []string{"a"}, func(r *rig) {
+		l := r.listen()
+		r.engine("a", func(w http.ResponseWriter, _ *http.Request) { writeAnswer(w, 200, okAnswer) })
+		const talk = `{"model":"m","messages":[{"role":"user","content":"hello you and the weather"}]}`
+		ask := func(header ...string) reply { return r.askPath("/v1/chat/completions", talk, header...) }
+		ids, err := m.Chat(nil, []byte(talk), chat.SGLang, today)
+		if err != nil {
+			t.Fatal(err)
+		}
+		got := ask("X-RouterFleet-Explain", "1", "X-RouterFleet-Token", "admin")
+		for _, part := range []string{`"tokenization":"own"`, fmt.Sprintf(`"promptTokens":%d`, len(ids))} {
+			if !strings.Contains(got.body, part) || strings.Contains(got.body, "keyMiss") {
+				t.Errorf("no %s, or a miss, in %s", part, got.body)
+			}
+		}
+		r.wantMetric(`routerfleet_tokenization_total{path="own"}`, 0)
+		ask()
+		if len(l.asked) != 1 || l.asked[0].PromptTokens != len(ids) || len(l.keys[0]) == 0 {
+			t.Errorf("the request itself was decided by %+v with keys %x", l.asked, l.keys)
+		}
+		r.wantMetric(`routerfleet_tokenization_total{path="own"}`, 1)
 	})
 }
 

@@ -64,7 +64,8 @@ func (x *exchange) explain() {
 		return
 	}
 	x.keys.quiet = true
-	table := explanation{Table: x.h.policy.Explain(x.request, x.h.pressure.spare(ranks))}
+	x.tokenize()
+	table := explanation{Table: x.h.policy.Explain(x.request, x.h.pressure.spare(ranks)), Tokenization: x.keys.path}
 	if x.keys.miss != missNone {
 		table.KeyMiss = x.keys.miss.String()
 	}
