@@ -231,9 +231,17 @@ func (t *attempt) refusedBody() bool {
 	return t.trace.connected.Load() && t.trace.wrote.Load() == 0 && len(t.x.call.body) > sentAtOnceBytes && !(ok && timeout.Timeout())
 }
 
-// taken says whether the engine can be thought to compute the prompt, or to have done so.
-func (t *attempt) taken() bool {
-	return t.resp != nil && workers.OutcomeOfStatus(t.resp.StatusCode) == workers.Success
+// refused says whether the engine will not compute the prompt, for no reason of the client's. One that leaves, or whose
+// request is wrong, changes nothing for others who send the same prefix.
+func (t *attempt) refused() bool {
+	if _, over := t.x.ended(); over {
+		return false // the engine may be at it
+	}
+	if t.resp == nil {
+		return true
+	}
+	outcome := workers.OutcomeOfStatus(t.resp.StatusCode)
+	return outcome == workers.Backpressure || outcome == workers.Failure
 }
 
 // outcome judges the attempt for the worker's breaker.

@@ -1,6 +1,7 @@
 package proxy
 
 import (
+	"context"
 	"encoding/json"
 	"fmt"
 	"io"
@@ -8,6 +9,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/routerfleet/routerfleet/router/index"
 	"github.com/routerfleet/routerfleet/router/policy"
@@ -116,6 +118,34 @@ func TestARetryIsDecidedAnewAndOnlyTheAnswerIsObserved(t *testing.T) {
 		}
 		if len(l.keys) != 2 || len(l.keys[0]) != 2 || l.keys[0][0] != l.keys[1][0] || l.keys[0][1] != l.keys[1][1] {
 			t.Errorf("keys of the attempts: %x", l.keys)
+		}
+	})
+}
+
+// A client must not take from others what they are credited with.
+func TestOnlyARefusalOfTheEnginesTakesASentPromptBack(t *testing.T) {
+	for status, want := range map[int]int{200: 0, 400: 0, 404: 0, 422: 0, 429: 1, 500: 1, 503: 1} {
+		bubble(t, withKeys, []string{"a"}, func(r *rig) {
+			l := r.listen()
+			r.engine("a", func(w http.ResponseWriter, _ *http.Request) { writeAnswer(w, status, okAnswer) })
+			r.post("/v1/completions", `{"model":"m","prompt":[1,2,3,4]}`)
+			if len(l.sent) != 1 || len(l.unsent) != want {
+				t.Errorf("%d: sent to %v, taken back of %v, want %d", status, l.sent, l.unsent, want)
+			}
+		})
+	}
+	bubble(t, withKeys, []string{"a"}, func(r *rig) {
+		l := r.listen()
+		r.engine("a", func(_ http.ResponseWriter, req *http.Request) {
+			_, _ = io.Copy(io.Discard, req.Body)
+			waitFor(req, time.Minute)
+		})
+		ctx, cancel := context.WithTimeout(context.Background(), time.Second)
+		defer cancel()
+		r.postContext(ctx, "/v1/completions", `{"model":"m","prompt":[1,2,3,4]}`)
+		<-time.After(time.Second) // inside the bubble: let the router hear of it
+		if len(l.sent) != 1 || len(l.unsent) != 0 {
+			t.Errorf("a client that left: sent to %v, taken back of %v", l.sent, l.unsent)
 		}
 	})
 }

@@ -90,7 +90,7 @@ func (x *exchange) run() {
 	for {
 		t.send()
 		x.h.pressure.heard(t.rank, t.resp)
-		if !t.taken() {
+		if t.refused() {
 			x.unsent(t.decision)
 		}
 		reason := t.retryReason()
