@@ -107,7 +107,7 @@ func randomRuns(rng *rand.Rand, ranks int) (runs []index.Run) {
 			sets[i] = []index.Holding{{Rank: rng.IntN(ranks), Tiers: index.Device}}
 		}
 	}
-	for range rng.IntN(800) {
+	for range rng.IntN(400) {
 		set := rng.IntN(len(sets))
 		r := index.Run{Set: uint32(set), Who: sets[set], Keys: make([]index.Key, 1+rng.IntN(60))}
 		for i := range r.Keys {
@@ -134,7 +134,7 @@ func flat(p index.Parent, keys []index.Key, who []index.Holding, out *[]string) 
 }
 
 func TestChunksSayWhatRunsSay(t *testing.T) {
-	for seed := range uint64(40) {
+	for seed := range uint64(10) {
 		rng := rand.New(rand.NewPCG(seed, 6))
 		ranks := 1 + rng.IntN(70)
 		runs := randomRuns(rng, ranks)
@@ -277,32 +277,36 @@ func TestADraftKeepsWhatItIsGiven(t *testing.T) {
 		ranks := 1 + rng.IntN(40)
 		d := newDraft(ranks)
 		held := make([]uint64, ranks)
-		truth := map[string]HashRow{}
-		var want []string
+		type held1 struct {
+			rank int
+			key  index.Key
+		}
+		truth := map[held1]HashRow{}
+		want := 0
 		for _, r := range randomRuns(rng, ranks) {
 			if !d.add(r) {
 				t.Fatal("no room")
 			}
-			flat(r.Parent, r.Keys, r.Who, &want)
+			want += len(r.Keys)
 			for _, w := range r.Who {
 				held[w.Rank] += uint64(len(r.Keys))
 				for _, k := range r.Keys {
-					truth[fmt.Sprint(w.Rank, k)] = HashRow{rng.Uint64(), k, 1}
+					truth[held1{w.Rank, k}] = HashRow{rng.Uint64(), k, 1}
 				}
 			}
 		}
 		for rank := range ranks {
 			slots := d.slots(rank, held[rank])
 			for id, row := range truth {
-				if id != fmt.Sprint(rank, row.Key) {
+				if id.rank != rank {
 					continue
 				}
 				if at, ok := slots.get(row.Key); !ok || !d.name(at, row) || d.name(at, row) {
-					t.Fatalf("seed %d: %s has no place, or two", seed, id)
+					t.Fatalf("seed %d: %v has no place, or two", seed, id)
 				}
 			}
 		}
-		var got []string
+		got := 0
 		rows := make([]int, ranks)
 		for i := range rows {
 			rows[i] = i
@@ -313,16 +317,16 @@ func TestADraftKeepsWhatItIsGiven(t *testing.T) {
 			if !ok {
 				t.Fatal("a chunk cannot be read")
 			}
-			c.Runs(func(p index.Parent, keys []index.Key, who []index.Holding) {
+			c.Runs(func(_ index.Parent, keys []index.Key, who []index.Holding) {
 				for i := range who { // copies are in device memory here, whatever the walk saw
 					if who[i].Tiers != index.Device {
 						t.Fatalf("held in %v", who[i].Tiers)
 					}
 				}
-				flat(p, keys, who, &got)
+				got += len(keys)
 			})
 			c.Hashes(func(rank int, h HashRow) {
-				if truth[fmt.Sprint(rank, h.Key)] != h {
+				if truth[held1{rank, h.Key}] != h {
 					t.Fatalf("rank %d has %+v", rank, h)
 				}
 			})
@@ -330,8 +334,8 @@ func TestADraftKeepsWhatItIsGiven(t *testing.T) {
 		}}
 		d.encode(e)
 		e.flush()
-		if len(got) != len(want) || dec.totals != e.totals {
-			t.Fatalf("seed %d: %d blocks arrive, want %d", seed, len(got), len(want))
+		if got != want || dec.totals != e.totals {
+			t.Fatalf("seed %d: %d blocks arrive, want %d", seed, got, want)
 		}
 	}
 }
@@ -436,7 +440,7 @@ func randomJSON(rng *rand.Rand, depth int) string {
 
 // TestWhatIsPassedOverIsReadToItsEnd compares with the standard library: behind any value the reader stands where it does.
 func TestWhatIsPassedOverIsReadToItsEnd(t *testing.T) {
-	for seed := range uint64(3000) {
+	for seed := range uint64(1000) {
 		rng := rand.New(rand.NewPCG(seed, 11))
 		text := randomJSON(rng, 5)
 		if !json.Valid([]byte(text)) {
