@@ -34,6 +34,7 @@ type engine struct {
 	alive   bool
 	process int
 	offset  time.Duration // of its clock
+	changed time.Time     // when the process or the clock changed last
 }
 
 // rank is one data-parallel rank of an engine.
@@ -48,6 +49,7 @@ type rank struct {
 	conns   map[*conn]bool
 	silent  bool
 	quiet   time.Time // until then nothing is said
+	firstAt time.Time // when the process said its first batch
 	rnd     *rand.Rand
 	decoder *kvevents.Decoder
 }
@@ -82,7 +84,7 @@ func (e *engine) boot() {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	e.process++
-	e.alive = true
+	e.alive, e.changed = true, time.Now()
 	for _, r := range e.ranks {
 		r.next, r.ring, r.blocks = 0, nil, nil
 		r.truth = index.New(index.Options{Rand: func() uint64 { return 0x9e3779b97f4a7c15 }})
@@ -130,6 +132,9 @@ func (r *rank) publish(hole bool) {
 	var events []wire.Event
 	for range 1 + r.rnd.IntN(2) {
 		events = append(events, r.event())
+	}
+	if r.next == 0 {
+		r.firstAt = time.Now()
 	}
 	at := time.Now().Add(r.e.offset)
 	m := message{r.next, wire.SGLangMap.Encode(wire.Batch{TS: float64(at.UnixNano()) / 1e9, Events: events})}

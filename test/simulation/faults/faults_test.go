@@ -55,7 +55,7 @@ func (w *world) fault() {
 		d := w.latency(4*time.Second) - 2*time.Second
 		w.say("the clock of %s steps to %v", e.name, d)
 		e.mu.Lock()
-		e.offset = d
+		e.offset, e.changed = d, time.Now()
 		e.mu.Unlock()
 	case 10, 11:
 		w.reboot(name)

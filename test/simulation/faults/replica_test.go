@@ -10,7 +10,6 @@ import (
 	"net/http"
 	"strings"
 	"sync"
-	"sync/atomic"
 	"time"
 
 	"github.com/routerfleet/routerfleet/internal/signed"
@@ -40,12 +39,12 @@ type replica struct {
 	subs        []*subscriber
 	stop        context.CancelFunc
 	tasks       sync.WaitGroup
-	grafts      atomic.Int64
+	began       time.Time
 }
 
 // run starts a replica.
 func (w *world) run(name string) *replica {
-	r := &replica{w: w, name: name, uid: name}
+	r := &replica{w: w, name: name, uid: name, began: time.Now()}
 	ctx, cancel := context.WithCancel(w.ctx)
 	r.stop = cancel
 	log := slog.New(slog.NewTextHandler(w.log(name), nil))
@@ -63,7 +62,7 @@ func (w *world) run(name string) *replica {
 		w.t.Fatal(err)
 	}
 	source := ingest.NewSource(pump, ingest.SourceOptions{Ready: r.coordinator.Settled, SeedableSince: r.coordinator.SeedableSince})
-	r.handler = snapshot.NewHandler(w.mutate(source), snapshot.Options{Keys: peerKeys})
+	r.handler = snapshot.NewHandler(slow{source, w}, snapshot.Options{Keys: peerKeys})
 	r.server = &http.Server{Handler: r.handler, ErrorLog: slog.NewLogLogger(log.Handler(), slog.LevelDebug)}
 	listener := w.net.Listen(name + ":9400")
 	r.tasks.Go(func() { _ = r.server.Serve(listener) }) // ends with Close

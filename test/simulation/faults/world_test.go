@@ -179,8 +179,22 @@ func (w *world) corrupts(s *subscriber, b *kvevents.Batch) bool {
 	return lost
 }
 
-// mutate gives the source that is served; a mutant may lie.
-func (w *world) mutate(s snapshot.Source) snapshot.Source { return s }
+// slow is a source whose index takes time to walk: streams go on between the rows and the blocks, and before the names.
+type slow struct {
+	snapshot.Source
+	w *world
+}
+
+func (s slow) Sections() []snapshot.SourceSection {
+	rows := s.Source.Sections()
+	sleep(s.w.ctx, s.w.latency(1500*time.Millisecond))
+	return rows
+}
+
+func (s slow) Hashes(ctx context.Context, key snapshot.SectionKey, rank index.Rank, emit func([]snapshot.HashRow, []snapshot.OrphanRow) error) error {
+	sleep(ctx, s.w.latency(500*time.Millisecond))
+	return s.Source.Hashes(ctx, key, rank, emit)
+}
 
 // play runs the world to its end.
 func (w *world) play() {
@@ -301,8 +315,17 @@ func (w *world) finalRank(r *replica, rank *ingest.Rank) {
 		}
 	}
 	e.mu.Lock()
-	next, digest := e.ranks[rank.Rank.DP].next, e.ranks[rank.Rank.DP].holder.Digest
+	x := e.ranks[rank.Rank.DP]
+	next, digest, changed := x.next, x.holder.Digest, e.changed
+	if x.firstAt.After(changed) {
+		changed = x.firstAt // a second copy of the first batch, within the clock's margin, is taken for a restart too
+	}
 	e.mu.Unlock()
+	for h, n := range st.Tally.Restarts {
+		if n > 0 && changed.Add(10*time.Second).Before(r.began) { // so may a clock that steps back (reading 9)
+			w.bad("%s: %v took %d restarts by %v for granted, its engine never restarted", r.name, rank.Rank, n, ingest.How(h))
+		}
+	}
 	whole := claims(st)
 	w.count(fmt.Sprintf("end %v", map[bool]string{true: "whole", false: standing(st)}[whole]))
 	switch {
