@@ -34,7 +34,8 @@ func (s *scores) approximate(p *predictions, source KeySource, at time.Time) {
 	s.hits = s.hits[:0]
 	p.at(s.texts, 0, now, func(t tenant) { s.hits = append(s.hits, hit{0, t}) })
 	for _, h := range s.hits {
-		if i, ok := s.roster.byHash[h.rank]; ok && uint32(s.rows[i].life) == h.life {
+		// A life of 0 is that of a rank of which nothing was heard yet.
+		if i, ok := s.roster.byHash[h.rank]; ok && (h.life == 0 || uint32(s.rows[i].life) == h.life) {
 			s.rows[i].chunks = int32(p.depth(s.texts, 0, now, h.tenant))
 		}
 	}

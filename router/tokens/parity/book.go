@@ -119,8 +119,17 @@ func NewBook() *Book {
 	return b
 }
 
-// Trusted says whether the router's own tokens may be used.
-func (b *Book) Trusted(g Group) bool { return !(*b.distrusted.Load())[g] }
+// Trusted says whether the router's own tokens may be used. A chat is made with what makes a text, and one with tools with
+// what makes a chat: they are no better than those.
+func (b *Book) Trusted(g Group) bool {
+	distrusted := *b.distrusted.Load()
+	for kind := Text; kind <= g.Kind; kind++ {
+		if distrusted[Group{g.Model, g.Dialect, kind}] {
+			return false
+		}
+	}
+	return true
+}
 
 // Hear takes evidence on a subject, whose engine people call worker. changed is the new verdict if it is another one.
 func (b *Book) Hear(s Subject, worker string, e Evidence) (now Verdict, changed bool) {
