@@ -16,6 +16,7 @@ func (s *RouterFleetSpec) Default() {
 	s.Workers.Default()
 	s.Routing.Default()
 	s.Index.Default()
+	s.Bootstrap.Default()
 	s.Rollout.Default()
 	s.Service.Default()
 	s.Drain.Default()
@@ -59,6 +60,17 @@ func (s *CacheAwareSpec) Default() {
 	setDefault(&s.PredictTTLSeconds, ptr.To[int32](5))
 	setDefault(&s.PrefillScalePercent, ptr.To[int32](100))
 	setDefault(&s.DecodeWeightPercent, ptr.To[int32](0))
+}
+
+// Default fills in the static defaults.
+func (s *BootstrapSpec) Default() {
+	setDefault(&s.Mode, BootstrapPeer)
+	setDefault(&s.SeedPolicy, SeedPreferred)
+	setDefault(&s.TimeoutSeconds, 60)
+	setDefault(&s.FetchTimeoutSeconds, 120)
+	if s.UpstreamPeers != nil {
+		setDefault(&s.UpstreamPeers.PortName, "http")
+	}
 }
 
 // Default fills in the static defaults.

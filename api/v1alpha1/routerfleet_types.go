@@ -119,6 +119,11 @@ type RouterFleetSpec struct {
 	// +kubebuilder:default={}
 	Index IndexSpec `json:"index,omitzero"`
 
+	// bootstrap says how a starting router learns what engines hold.
+	// +optional
+	// +kubebuilder:default={}
+	Bootstrap BootstrapSpec `json:"bootstrap,omitzero"`
+
 	// rollout says how a new revision replaces the old one.
 	// +optional
 	// +kubebuilder:default={}

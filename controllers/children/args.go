@@ -7,6 +7,7 @@ import (
 
 	"github.com/routerfleet/routerfleet/api/v1alpha1"
 
+	discoveryv1 "k8s.io/api/discovery/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/utils/ptr"
@@ -29,7 +30,7 @@ var matchFlags = map[v1alpha1.IndexMatch]string{
 // routerArgs is the command line of a router. Every flag that a field owns is
 // spelt out, also at its default: a flag beats an environment variable, so no
 // envFrom can change what the spec says.
-func routerArgs(namespace string, s *v1alpha1.RouterFleetSpec) ([]string, error) {
+func routerArgs(namespace, fleet string, s *v1alpha1.RouterFleetSpec) ([]string, error) {
 	var args []string
 	add := func(name string, value any) { args = append(args, argument(name, value)) }
 	add("host", "0.0.0.0")
@@ -60,6 +61,7 @@ func routerArgs(namespace string, s *v1alpha1.RouterFleetSpec) ([]string, error)
 		return nil, err
 	}
 	args = append(args, index...)
+	args = append(args, bootstrapArgs(fleet, s)...)
 	add("request-timeout-secs", s.Routing.RequestTimeoutSeconds)
 	add("stale-request-timeout-secs", s.Routing.StaleRequestTimeoutSeconds)
 	add("cb-threshold", s.Routing.CircuitBreaker.FailureThreshold)
@@ -127,6 +129,30 @@ func cacheAwareArgs(c *v1alpha1.CacheAwareSpec) []string {
 		argument("decode-weight-percent", ptr.Deref(c.DecodeWeightPercent, 0)),
 	}
 }
+
+// bootstrapArgs are the flags of what routers tell each other. Without events there is nothing to tell.
+func bootstrapArgs(fleet string, s *v1alpha1.RouterFleetSpec) []string {
+	b := &s.Bootstrap
+	var siblings, upstream string
+	port := "http"
+	if b.Mode == v1alpha1.BootstrapPeer && s.Routing.Policy == v1alpha1.PolicyCacheAware && s.Workers.KVEvents.Mode == v1alpha1.KVEventsEnabled {
+		siblings = serviceSelector(PeerServiceName(fleet))
+		if u := b.UpstreamPeers; u != nil {
+			upstream, port = serviceSelector(u.ServiceName), u.PortName
+		}
+	}
+	return []string{
+		argument("kv-peer-selector", siblings),
+		argument("kv-bootstrap-timeout-ms", 1000*b.TimeoutSeconds),
+		argument("kv-bootstrap-fetch-timeout-cap-ms", 1000*b.FetchTimeoutSeconds),
+		argument("kv-bootstrap-seed-required", b.SeedPolicy == v1alpha1.SeedRequired),
+		argument("kv-upstream-peer-selector", upstream),
+		argument("kv-upstream-peer-port", port),
+	}
+}
+
+// serviceSelector finds the EndpointSlices of a Service.
+func serviceSelector(service string) string { return discoveryv1.LabelServiceName + "=" + service }
 
 // indexArgs bound and read the index. No bound is 0, which the router derives from
 // its memory limit.

@@ -72,6 +72,38 @@ func TestTheRouterUnderstandsItsCommandLine(t *testing.T) {
 	}
 }
 
+// A router asks where there is something to be told, and nowhere else.
+func TestRoutersAskSiblingsForWhatTheEnginesTold(t *testing.T) {
+	asked := func(changes ...func(*v1alpha1.RouterFleet)) app.PeerOptions { return parse(t, argsOf(t, fleet(changes...))).PeerOptions }
+	got := asked()
+	if want := "kubernetes.io/service-name=" + PeerServiceName(fleet().Name); got.KVPeerSelector != want {
+		t.Errorf("siblings are found by %q, want %q", got.KVPeerSelector, want)
+	}
+	if got.KVBootstrapTimeoutMS != 60_000 || got.KVBootstrapFetchTimeoutCapMS != 120_000 || got.KVBootstrapSeedRequired || got.KVUpstreamPeerSelector != "" {
+		t.Errorf("by default: %+v", got)
+	}
+	got = asked(func(f *v1alpha1.RouterFleet) {
+		f.Spec.Bootstrap = v1alpha1.BootstrapSpec{
+			SeedPolicy: v1alpha1.SeedRequired, TimeoutSeconds: 600, FetchTimeoutSeconds: 30,
+			UpstreamPeers: &v1alpha1.UpstreamPeersSpec{ServiceName: "sgl-router", PortName: "metrics"},
+		}
+	})
+	if got.KVBootstrapTimeoutMS != 600_000 || got.KVBootstrapFetchTimeoutCapMS != 30_000 || !got.KVBootstrapSeedRequired ||
+		got.KVUpstreamPeerSelector != "kubernetes.io/service-name=sgl-router" || got.KVUpstreamPeerPort != "metrics" {
+		t.Errorf("as the spec says: %+v", got)
+	}
+	for name, change := range map[string]func(*v1alpha1.RouterFleet){
+		"bootstrap is disabled": func(f *v1alpha1.RouterFleet) { f.Spec.Bootstrap.Mode = v1alpha1.BootstrapDisabled },
+		"no index is kept":      func(f *v1alpha1.RouterFleet) { f.Spec.Routing.Policy = v1alpha1.PolicyRoundRobin },
+		"events are not read":   func(f *v1alpha1.RouterFleet) { f.Spec.Workers.KVEvents.Mode = v1alpha1.KVEventsDisabled },
+	} {
+		t.Setenv("ROUTER_KV_PEER_SELECTOR", "kubernetes.io/service-name=other")
+		if got := asked(change); got.KVPeerSelector != "" || got.KVUpstreamPeerSelector != "" {
+			t.Errorf("%s, and siblings are asked: %+v", name, got)
+		}
+	}
+}
+
 func TestStaticWorkersAndDollarsArriveAsWritten(t *testing.T) {
 	o := parse(t, argsOf(t, readFleet(t, "testdata/static/fleet.yaml")))
 	want := []string{"a=http://192.0.2.10:8000", "b.c=https://[2001:db8::1]:8000/base"}

@@ -48,7 +48,7 @@ func podTemplate(f *v1alpha1.RouterFleet, r Revision, slot, retry int32) (*corev
 	if err != nil {
 		return nil, fmt.Errorf("render revision %s of RouterFleet %s/%s: %w", r.Hash, f.Namespace, f.Name, err)
 	}
-	args, err := routerArgs(f.Namespace, &spec)
+	args, err := routerArgs(f.Namespace, f.Name, &spec)
 	if err != nil {
 		return nil, fmt.Errorf("render revision %s of RouterFleet %s/%s: %w", r.Hash, f.Namespace, f.Name, err)
 	}

@@ -16,6 +16,8 @@ import (
 func ForKind(kind schema.GroupVersionKind) interface{} {
 	switch kind {
 	// Group=routerfleet.io, Version=v1alpha1
+	case v1alpha1.SchemeGroupVersion.WithKind("BootstrapSpec"):
+		return &apiv1alpha1.BootstrapSpecApplyConfiguration{}
 	case v1alpha1.SchemeGroupVersion.WithKind("CacheAwareSpec"):
 		return &apiv1alpha1.CacheAwareSpecApplyConfiguration{}
 	case v1alpha1.SchemeGroupVersion.WithKind("CircuitBreakerSpec"):
@@ -62,6 +64,8 @@ func ForKind(kind schema.GroupVersionKind) interface{} {
 		return &apiv1alpha1.ServiceSpecApplyConfiguration{}
 	case v1alpha1.SchemeGroupVersion.WithKind("StaticWorker"):
 		return &apiv1alpha1.StaticWorkerApplyConfiguration{}
+	case v1alpha1.SchemeGroupVersion.WithKind("UpstreamPeersSpec"):
+		return &apiv1alpha1.UpstreamPeersSpecApplyConfiguration{}
 	case v1alpha1.SchemeGroupVersion.WithKind("WorkersSpec"):
 		return &apiv1alpha1.WorkersSpecApplyConfiguration{}
 	case v1alpha1.SchemeGroupVersion.WithKind("WorkersStatus"):

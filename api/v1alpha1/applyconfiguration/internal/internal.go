@@ -25,6 +25,30 @@ var parser *typed.Parser
 var schemaYAML = typed.YAMLObject(`types:
 - name: com.github.routerfleet.routerfleet.api.v1alpha1.AnnotationValue
   scalar: string
+- name: com.github.routerfleet.routerfleet.api.v1alpha1.BootstrapMode
+  scalar: string
+- name: com.github.routerfleet.routerfleet.api.v1alpha1.BootstrapSpec
+  map:
+    fields:
+    - name: fetchTimeoutSeconds
+      type:
+        scalar: numeric
+      default: 120
+    - name: mode
+      type:
+        namedType: com.github.routerfleet.routerfleet.api.v1alpha1.BootstrapMode
+      default: Peer
+    - name: seedPolicy
+      type:
+        namedType: com.github.routerfleet.routerfleet.api.v1alpha1.SeedPolicy
+      default: Preferred
+    - name: timeoutSeconds
+      type:
+        scalar: numeric
+      default: 60
+    - name: upstreamPeers
+      type:
+        namedType: com.github.routerfleet.routerfleet.api.v1alpha1.UpstreamPeersSpec
 - name: com.github.routerfleet.routerfleet.api.v1alpha1.CacheAwareSpec
   map:
     fields:
@@ -310,6 +334,10 @@ var schemaYAML = typed.YAMLObject(`types:
 - name: com.github.routerfleet.routerfleet.api.v1alpha1.RouterFleetSpec
   map:
     fields:
+    - name: bootstrap
+      type:
+        namedType: com.github.routerfleet.routerfleet.api.v1alpha1.BootstrapSpec
+      default: {}
     - name: drain
       type:
         namedType: com.github.routerfleet.routerfleet.api.v1alpha1.DrainSpec
@@ -504,6 +532,8 @@ var schemaYAML = typed.YAMLObject(`types:
           elementType:
             namedType: io.k8s.api.core.v1.TopologySpreadConstraint
           elementRelationship: atomic
+- name: com.github.routerfleet.routerfleet.api.v1alpha1.SeedPolicy
+  scalar: string
 - name: com.github.routerfleet.routerfleet.api.v1alpha1.ServicePort
   map:
     fields:
@@ -553,6 +583,16 @@ var schemaYAML = typed.YAMLObject(`types:
           elementType:
             namedType: com.github.routerfleet.routerfleet.api.v1alpha1.LabelValue
     - name: url
+      type:
+        scalar: string
+- name: com.github.routerfleet.routerfleet.api.v1alpha1.UpstreamPeersSpec
+  map:
+    fields:
+    - name: portName
+      type:
+        scalar: string
+      default: http
+    - name: serviceName
       type:
         scalar: string
 - name: com.github.routerfleet.routerfleet.api.v1alpha1.WorkerDiscovery

@@ -33,6 +33,8 @@ type RouterFleetSpecApplyConfiguration struct {
 	Routing *RoutingSpecApplyConfiguration `json:"routing,omitempty"`
 	// index is where routers keep what engines hold.
 	Index *IndexSpecApplyConfiguration `json:"index,omitempty"`
+	// bootstrap says how a starting router learns what engines hold.
+	Bootstrap *BootstrapSpecApplyConfiguration `json:"bootstrap,omitempty"`
 	// rollout says how a new revision replaces the old one.
 	Rollout *RolloutSpecApplyConfiguration `json:"rollout,omitempty"`
 	// service is the Service clients use. It carries the name of the fleet.
@@ -130,6 +132,14 @@ func (b *RouterFleetSpecApplyConfiguration) WithRouting(value *RoutingSpecApplyC
 // If called multiple times, the Index field is set to the value of the last call.
 func (b *RouterFleetSpecApplyConfiguration) WithIndex(value *IndexSpecApplyConfiguration) *RouterFleetSpecApplyConfiguration {
 	b.Index = value
+	return b
+}
+
+// WithBootstrap sets the Bootstrap field in the declarative configuration to the given value
+// and returns the receiver, so that objects can be built by chaining "With" function invocations.
+// If called multiple times, the Bootstrap field is set to the value of the last call.
+func (b *RouterFleetSpecApplyConfiguration) WithBootstrap(value *BootstrapSpecApplyConfiguration) *RouterFleetSpecApplyConfiguration {
+	b.Bootstrap = value
 	return b
 }
 
