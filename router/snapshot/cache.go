@@ -12,9 +12,10 @@ import (
 // cache keeps the newest build of one format and has one made at a time, by a goroutine of its own: a caller that gives up
 // ends nothing. An old build is dropped before the next is begun, and after keepBuild.
 type cache[T any] struct {
-	h    *Handler
-	make func(context.Context) (T, error)
-	wg   sync.WaitGroup
+	h      *Handler
+	format int
+	make   func(context.Context) (T, error)
+	wg     sync.WaitGroup
 
 	mu     sync.Mutex // guards all below; held for moments
 	kept   *flight[T]
@@ -38,7 +39,9 @@ func fresh(began, arrival time.Time, maxAge time.Duration) bool {
 	return !began.Before(arrival) || arrival.Sub(began) < maxAge
 }
 
-func (c *cache[T]) init(h *Handler, f func(context.Context) (T, error)) { c.h, c.make = h, f }
+func (c *cache[T]) init(h *Handler, format int, f func(context.Context) (T, error)) {
+	c.h, c.format, c.make = h, format, f
+}
 
 // get gives a build that is fresh for a request, waiting for one if need be.
 func (c *cache[T]) get(ctx context.Context, arrival time.Time, maxAge time.Duration) (T, error) {
@@ -96,8 +99,9 @@ func (c *cache[T]) run(f *flight[T]) {
 	if f.err == nil {
 		c.kept = f
 		c.timer = time.AfterFunc(keepBuild, func() { c.expire(f) })
+		c.h.opts.Log.Info("a snapshot was built", "format", c.format, "took", c.h.opts.Now().Sub(f.began))
 	} else {
-		c.h.opts.Log.Warn("a snapshot was not built", "error", f.err)
+		c.h.opts.Log.Warn("a snapshot was not built", "format", c.format, "error", f.err)
 	}
 	close(f.done)
 }

@@ -1,6 +1,7 @@
 package snapshot
 
 import (
+	"bytes"
 	"encoding/json"
 	"fmt"
 	"strconv"
@@ -108,27 +109,73 @@ func newEntry2(k SectionKey, r *Row) entry2 {
 	return e
 }
 
-// decodeTable2 reads an answer to cursors_only.
+// decodeTable2 reads an answer to cursors_only, one rank at a time: a list of nothing costs as much as it has bytes.
 func decodeTable2(body []byte) (*Table, error) {
-	var in table2
-	if err := json.Unmarshal(body, &in); err != nil {
+	dec := json.NewDecoder(bytes.NewReader(body))
+	t := &Table{Complete: true}
+	if err := t.decode(dec); err != nil {
 		return nil, reject(Malformed, "the cursors cannot be read: %v", err)
 	}
-	if in.Format != format2 {
-		return nil, reject(UnknownFormat, "the cursors are of format %d", in.Format)
-	}
-	if len(in.Ranks) > maxRows || len(in.Empty) > maxRows {
-		return nil, reject(Malformed, "the cursors are of %d and %d ranks, more than %d", len(in.Ranks), len(in.Empty), maxRows)
-	}
-	t := &Table{Format: format2, Ready: in.Ready, SeedableSince: in.Since, Complete: true}
-	for i := range in.Ranks {
-		t.Rows = append(t.Rows, in.Ranks[i].row())
-	}
-	for i := range in.Empty {
-		e := &in.Empty[i]
-		t.Empty = append(t.Empty, TableRank{e.section(), Worker{e.PodUID, e.URL}, e.DP})
+	if t.Format != format2 {
+		return nil, reject(UnknownFormat, "the cursors are of format %d", t.Format)
 	}
 	return t, nil
+}
+
+func (t *Table) decode(dec *json.Decoder) error {
+	if err := expectDelim(dec, '{'); err != nil {
+		return err
+	}
+	for dec.More() {
+		key, err := dec.Token()
+		if err != nil {
+			return err
+		}
+		switch key {
+		case "format":
+			err = dec.Decode(&t.Format)
+		case "producer_ready":
+			err = dec.Decode(&t.Ready)
+		case "seedableSince":
+			err = dec.Decode(&t.SeedableSince)
+		case "ranks":
+			err = eachOf(dec, func(e *entry2) { t.Rows = append(t.Rows, e.row()) })
+		case "empty_ranks":
+			err = eachOf(dec, func(e *rank2) { t.Empty = append(t.Empty, TableRank{e.section(), Worker{e.PodUID, e.URL}, e.DP}) })
+		default:
+			err = dec.Decode(&json.RawMessage{})
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return expectDelim(dec, '}')
+}
+
+func expectDelim(dec *json.Decoder, want json.Delim) error {
+	got, err := dec.Token()
+	if err == nil && got != want {
+		err = fmt.Errorf("%v stands where %v belongs", got, want)
+	}
+	return err
+}
+
+// eachOf decodes the values of an array, at most maxRows.
+func eachOf[T any](dec *json.Decoder, f func(*T)) error {
+	if err := expectDelim(dec, '['); err != nil {
+		return err
+	}
+	for n := 0; dec.More(); n++ {
+		if n == maxRows {
+			return fmt.Errorf("a list of more than %d ranks", maxRows)
+		}
+		var v T
+		if err := dec.Decode(&v); err != nil {
+			return err
+		}
+		f(&v)
+	}
+	return expectDelim(dec, ']')
 }
 
 func (e *entry2) row() TableRow {

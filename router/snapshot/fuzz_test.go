@@ -246,7 +246,9 @@ func FuzzCursors(f *testing.F) {
 		f.Add(raw)
 	}
 	f.Fuzz(func(t *testing.T, raw []byte) {
-		table, err := decodeTable2(raw)
+		var table *Table
+		var err error
+		allocating(t, len(raw)*4, func() { table, err = decodeTable2(raw) })
 		if (table == nil) != (err != nil) || err != nil && ReasonOf(err) == "" {
 			t.Fatalf("got %v, %v", table, err)
 		}
@@ -320,6 +322,12 @@ func TestHostileBodiesAreRefused(t *testing.T) {
 		d := &chunkDecoder{places: []int{0, 1}}
 		if _, ok := d.nodes(&reader{b: payload}); ok {
 			t.Errorf("%s: it is taken", name)
+		}
+	}
+	zeros := append([]byte(`{"format":2,"ranks":[`), bytes.Repeat([]byte("{},"), 1<<20)...)
+	for _, body := range []string{string(zeros), string(zeros) + "{}]}", `{"format":2,"ranks":{}}`, `{"format":2,"ranks":[0]}`, `[]`, `{"format":2`, `{"format":2,"ranks":null}`} {
+		if _, err := decodeTable2([]byte(body)); ReasonOf(err) != Malformed {
+			t.Errorf("cursors %.40s: %v", body, err)
 		}
 	}
 	deep := bytes.Repeat([]byte("["), 1<<20)

@@ -69,8 +69,8 @@ func NewHandler(src Source, o Options) *Handler {
 	h.small = signed.Handler(http.HandlerFunc(h.serveSmall), signed.Options{
 		Keys: o.Keys, Bearers: o.Bearers, MaxBody: maxCursorBytes, Now: o.Now,
 	})
-	h.one.init(h, func(ctx context.Context) (*build1, error) { return produce1(ctx, src) })
-	h.two.init(h, func(ctx context.Context) (*build, error) { return produce(ctx, src) })
+	h.one.init(h, format1, func(ctx context.Context) (*build1, error) { return produce1(ctx, src) })
+	h.two.init(h, format2, func(ctx context.Context) (*build, error) { return produce(ctx, src) })
 	return h
 }
 

@@ -305,7 +305,7 @@ func TestMaxAgeIsMeasuredFromTheRequestArrival(t *testing.T) {
 func slowHandler(t *testing.T) (h *Handler, release chan struct{}, builds *int) {
 	h = NewHandler(&memory{}, Options{Keys: testKeys})
 	release, builds = make(chan struct{}), new(int)
-	h.two.init(h, func(ctx context.Context) (*build, error) {
+	h.two.init(h, format2, func(ctx context.Context) (*build, error) {
 		*builds++
 		select {
 		case <-release:
