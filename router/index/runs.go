@@ -1,6 +1,7 @@
 package index
 
 import (
+	"runtime"
 	"slices"
 	"sync/atomic"
 )
@@ -161,6 +162,7 @@ func (e *Runs) Next(budget int, emit func(Run)) (more bool) {
 		if more = e.pinned(emit); !more {
 			return false
 		}
+		runtime.Gosched() // requests that came meanwhile go first
 	}
 	return more
 }
