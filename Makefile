@@ -84,6 +84,8 @@ bench: ## Measure router, index, events and tokens beside plainer ones, write do
 	go run ./test/bench/index --write docs/performance.md
 	go run ./test/bench/events --write docs/performance.md
 	go run ./test/bench/tokens --write docs/performance.md
+	go run ./test/bench/chats --write docs/tokenizer.md
+	go run ./test/bench/snapshot --large --write docs/performance.md
 
 .PHONY: experiment-rolling
 experiment-rolling: ## What a rolling update costs of the hit ratio, warm and cold: the whole trace, in virtual time
