@@ -194,9 +194,22 @@ func derive(view *ingest.View, snapshot *workers.Snapshot) *derivedReaders {
 			ID: r.Rank.Worker, URL: w.URL().String(), APIKey: w.APIKey, Dialect: dialect(r.Section.Key.Scheme),
 		}}
 		d.engines = append(d.engines, e)
-		d.byModel[e.Model] = withEngine(d.byModel[e.Model], e)
+		for _, name := range names(w, e.Model) {
+			d.byModel[name] = withEngine(d.byModel[name], e)
+		}
 	}
 	return d
+}
+
+// names are those that requests may use for the model of a worker's blocks: engines may serve one under several.
+func names(w *workers.Worker, model string) []string {
+	list := []string{model}
+	for _, m := range w.Models() {
+		if m.Parent == "" && m.ID != model {
+			list = append(list, m.ID)
+		}
+	}
+	return list
 }
 
 // withEngine adds an engine to the readers of its dialect.

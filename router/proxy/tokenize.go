@@ -151,6 +151,7 @@ func (p *promptKeys) request(reader Reader, base string, day time.Time) (chain.R
 		r.Text, r.Bare = text, c.bare && reader.Dialect == chat.VLLM
 	}
 	if n := len(reader.Engines); n > 0 {
+		r.Model = reader.Engines[0].Model // by its first name, if it has several
 		r.Engine = func() (remote.Engine, bool) { return reader.Engines[c.prompt.key%uint64(n)].Engine, true }
 	}
 	return r, missNone

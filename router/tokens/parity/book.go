@@ -63,8 +63,10 @@ type Evidence struct {
 }
 
 const (
-	// countsToDiffer in a row say that tokens differ, countsToAgree in a row that they do so no more.
+	// countsToDiffer in a row say that tokens differ where nothing ever agreed, countsToDoubt in a row where it did: a
+	// client could send a few requests that are counted in another way. countsToAgree in a row say that they do so no more.
 	countsToDiffer = 3
+	countsToDoubt  = 32
 	countsToAgree  = 8
 	// maxSubjects bounds the book: some thousand engines with all kinds.
 	maxSubjects = 8192
@@ -97,7 +99,7 @@ func (s *state) step(e Evidence) bool {
 	default:
 		s.agreeing = 0
 		s.against++
-		if s.verdict != Differs && s.against >= countsToDiffer {
+		if s.verdict == Unknown && s.against >= countsToDiffer || s.verdict == Equal && s.against >= countsToDoubt {
 			s.verdict, s.byCount, s.example = Differs, true, e.Difference
 		}
 	}

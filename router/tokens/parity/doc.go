@@ -14,7 +14,7 @@
 //	any      tokens, other   differs, by its tokens
 //	unknown  count, equal    equal
 //	unknown  count, other    unknown; differs, by counts, at the third in a row
-//	equal    count, other    equal; differs, by counts, at the third in a row
+//	equal    count, other    equal; differs, by counts, at the 32nd in a row
 //	differs  count, equal    by tokens: differs. By counts: equal at the eighth in a row
 //
 // Book is that machine: no clock, no I/O; one mutex guards it. Watch feeds it: it asks each engine about a fixed set of
