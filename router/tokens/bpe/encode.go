@@ -2,6 +2,7 @@ package bpe
 
 import (
 	"fmt"
+	"math/bits"
 	"strings"
 	"unicode/utf8"
 )
@@ -10,7 +11,31 @@ import (
 type run struct {
 	*Tokenizer
 	dst          []uint32
+	end          int    // of dst, at most
+	long         int    // work on long words
 	hits, misses uint64 // of the word cache
+}
+
+// room is an error once there are more tokens than a text may have.
+func (r *run) room() error {
+	if len(r.dst) > r.end {
+		return fmt.Errorf("bpe: a text of more than %d tokens: %w", MaxTokens, ErrTooLong)
+	}
+	return nil
+}
+
+// mayMerge counts the work on a word before it is done.
+func (r *run) mayMerge(w string) error {
+	if len(w) > MaxWordBytes {
+		return fmt.Errorf("bpe: a word of %d bytes, more than %d: %w", len(w), MaxWordBytes, ErrTooLong)
+	}
+	if len(w) <= shortWord {
+		return nil
+	}
+	if r.long += len(w) * bits.Len(uint(len(w)/shortWord)); r.long > MaxLongWork {
+		return fmt.Errorf("bpe: a text of long words that take more work than %d: %w", MaxLongWork, ErrTooLong)
+	}
+	return nil
 }
 
 // all encodes a text: the added tokens, and each text between them for itself.
@@ -22,7 +47,7 @@ func (r *run) all(text string) error {
 			return err
 		}
 		if token == nil {
-			return nil
+			return r.room()
 		}
 		r.dst = append(r.dst, token.ID)
 	}
@@ -132,6 +157,9 @@ func (r *run) split(s string, patterns []pattern) error {
 
 // word appends the ids of a word.
 func (r *run) word(w string) error {
+	if err := r.room(); err != nil {
+		return err
+	}
 	if len(w) == 1 {
 		r.dst = append(r.dst, r.byteIDs[w[0]])
 		return nil
@@ -142,10 +170,10 @@ func (r *run) word(w string) error {
 			return nil
 		}
 	}
-	switch {
-	case len(w) > MaxWordBytes:
-		return fmt.Errorf("bpe: a word of %d bytes, more than %d: %w", len(w), MaxWordBytes, ErrTooLong)
-	case r.words == nil || len(w) > maxCachedWord:
+	if err := r.mayMerge(w); err != nil {
+		return err
+	}
+	if r.words == nil || len(w) > maxCachedWord {
 		r.dst = r.merge(r.dst, w)
 		return nil
 	}

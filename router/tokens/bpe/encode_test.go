@@ -188,6 +188,31 @@ func TestAWordBeyondTheLimitIsAnErrorAndNotAGuess(t *testing.T) {
 	}
 }
 
+// Hostile texts end early: what costs most for its bytes is a row of long words, or a token for each byte or two.
+func TestATextOfTooMuchWorkIsAnErrorAndNotAWait(t *testing.T) {
+	tok := load(t, llamaLike(), bpe.Options{MessageCacheBytes: -1})
+	long := strings.Repeat("q", bpe.MaxWordBytes/2) + " "
+	const work = bpe.MaxWordBytes / 2 * 9 // 2^15 bytes are 2^8 short words, which has 9 bits
+	fits := bpe.MaxLongWork / work
+	dst := []uint32{1, 2, 3}
+	if got, err := tok.Encode(dst, strings.Repeat(long, fits), bpe.Bare); err != nil || len(got) < fits {
+		t.Errorf("%d long words: %d ids and %v", fits, len(got), err)
+	}
+	if got, err := tok.Encode(dst, strings.Repeat(long, fits+1), bpe.Bare); !errors.Is(err, bpe.ErrTooLong) || !slices.Equal(got, dst) {
+		t.Errorf("%d long words: %d ids and %v", fits+1, len(got), err)
+	}
+	unit := "q<|eot_id|>"
+	each := len(encode(t, tok, unit, bpe.Bare))
+	if got, err := tok.Encode(dst, strings.Repeat(unit, bpe.MaxTokens/each), bpe.Bare); err != nil || len(got) != len(dst)+bpe.MaxTokens {
+		t.Errorf("as many tokens as there may be: %d and %v", len(got), err)
+	}
+	for _, more := range []string{"q", "<|eot_id|>"} {
+		if got, err := tok.Encode(dst, strings.Repeat(unit, bpe.MaxTokens/each)+more, bpe.Bare); !errors.Is(err, bpe.ErrTooLong) || !slices.Equal(got, dst) {
+			t.Errorf("with %s: %d ids and %v", more, len(got), err)
+		}
+	}
+}
+
 func TestTextThatIsNotUTF8IsAnError(t *testing.T) {
 	tok := load(t, llamaLike(), bpe.Options{})
 	for _, s := range []string{"\xff", "a\xc3", "\xed\xa0\x80", "\xc0\x80", "ok <|eot_id|> \xf5\x80\x80\x80"} {

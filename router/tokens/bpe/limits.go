@@ -21,6 +21,13 @@ const (
 	// MaxWordBytes is the longest word (a run of letters, digits, signs or spaces that the pattern does not cut) that is
 	// encoded. The work for a word of n bytes grows with n log n; text has no such words, and attacks do.
 	MaxWordBytes = 64 << 10
+	// MaxTokens is the longest result: beyond every model's context. Hostile text has a token every two bytes, and what an
+	// engine will not compute needs no keys.
+	MaxTokens = 1 << 20
+	// MaxLongWork bounds the merging of words of more than shortWord bytes in one text, in bytes times the doublings of
+	// their length. Languages written without spaces have words of some hundred bytes: megabytes of them fit. Of words of
+	// 64 KiB six do, about as much work as eight MB of prose.
+	MaxLongWork = 4 << 20
 )
 
 // limits are those that tests lower, for a file at the real ones takes them minutes.
