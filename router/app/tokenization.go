@@ -150,7 +150,7 @@ func (t *tokenization) chain() *chain.Chain {
 // run compares tokens with the engines' and leaves no question and no connection behind.
 func (t *tokenization) run(ctx context.Context) error {
 	defer func() {
-		t.client.Wait()
+		t.client.Close()
 		t.transport.CloseIdleConnections()
 	}()
 	return t.watch.Run(ctx)

@@ -40,6 +40,7 @@ type Client struct {
 	mu      sync.Mutex // guards what follows
 	flights map[key]*flight
 	health  map[healthKey]*health
+	closed  bool
 }
 
 // flight is a question under way.
@@ -124,6 +125,9 @@ func (c *Client) fly(ctx context.Context, k key, e Engine, p Prompt) (*flight, e
 		c.metrics.asked.WithLabelValues(resultShared).Inc()
 		return f, nil
 	}
+	if c.closed {
+		return nil, ErrBusy
+	}
 	select {
 	case c.slots <- struct{}{}:
 	default:
@@ -151,8 +155,13 @@ func (c *Client) fly(ctx context.Context, k key, e Engine, p Prompt) (*flight, e
 	return f, nil
 }
 
-// Wait returns when no question is under way. Nothing may be asked meanwhile.
-func (c *Client) Wait() { c.asking.Wait() }
+// Close returns when no question is under way. Whoever asks from then on hears ErrBusy.
+func (c *Client) Close() {
+	c.mu.Lock()
+	c.closed = true
+	c.mu.Unlock()
+	c.asking.Wait()
+}
 
 // ask tries the engine's routes until one has an answer.
 func (c *Client) ask(ctx context.Context, e Engine, p Prompt) ([]uint32, error) {

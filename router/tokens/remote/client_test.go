@@ -143,7 +143,7 @@ func TestATextIsAskedOnceAndKept(t *testing.T) {
 		if got := results(t, registry); got[resultOK] != 2 || got[resultCached] != 2 {
 			t.Errorf("%v", got)
 		}
-		c.Wait()
+		c.Close()
 	})
 }
 
@@ -158,7 +158,7 @@ func TestAChatIsRenderedWhereTheEngineCan(t *testing.T) {
 		if asked := e.questions(); !slices.Equal(asked, []string{"/base" + pathRender + " " + string(body)}) {
 			t.Errorf("asked %q", asked)
 		}
-		c.Wait()
+		c.Close()
 	})
 }
 
@@ -184,7 +184,7 @@ func TestAnOlderEngineIsAskedForTheChatByItsMembers(t *testing.T) {
 		if got, err := c.Tokens(t.Context(), vllm, Prompt{Model: "m", Chat: []byte(`{"messages":[{"role":"user","content":"y"}]}`)}); err != nil || got[0] != 3 {
 			t.Errorf("after the upgrade: %v, %v", got, err)
 		}
-		c.Wait()
+		c.Close()
 	})
 }
 
@@ -202,7 +202,7 @@ func TestSGLangTokenizesTextsOnly(t *testing.T) {
 		if got := results(t, registry); got[resultUnsupported] != 1 || got[resultOK] != 1 {
 			t.Errorf("%v", got)
 		}
-		c.Wait()
+		c.Close()
 	})
 }
 
@@ -229,7 +229,7 @@ func TestEqualQuestionsAreOneAndOutliveWhoAskedFirst(t *testing.T) {
 		synctest.Wait()
 		leave()
 		group.Wait()
-		c.Wait()
+		c.Close()
 		if asked := e.questions(); len(asked) != 1 {
 			t.Errorf("asked %d times", len(asked))
 		}
@@ -272,7 +272,7 @@ func TestAnEngineThatIsSlowOrFailsIsLeftAlone(t *testing.T) {
 		if got := results(t, registry); got[resultTimeout] != failures || got[resultBusy] != 1 || got[resultError] != 1 || got[resultOK] != 1 {
 			t.Errorf("%v", got)
 		}
-		c.Wait()
+		c.Close()
 	})
 }
 
@@ -293,7 +293,7 @@ func TestOnlySoManyQuestionsAreUnderWay(t *testing.T) {
 			t.Error(err)
 		}
 		group.Wait()
-		c.Wait()
+		c.Close()
 	})
 }
 
@@ -324,8 +324,28 @@ func TestAnAnswerThatCannotBeTrueIsNone(t *testing.T) {
 			if n, _ := c.cache.size(); n != 0 {
 				t.Errorf("%s was kept", name)
 			}
-			c.Wait()
+			c.Close()
 		}
+	})
+}
+
+func TestAClosedClientAsksNobody(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		e := &engine{delay: time.Second, routes: map[string]func([]byte) (int, string){pathTokenize: byteTokens}}
+		c, _ := client(t, e, Options{Timeout: time.Minute})
+		target := Engine{ID: "a", URL: "http://a:1"}
+		var group sync.WaitGroup
+		group.Go(func() {
+			if _, err := c.Tokens(t.Context(), target, Prompt{Text: "begun"}); err != nil {
+				t.Errorf("a question that was under way: %v", err)
+			}
+		})
+		synctest.Wait()
+		c.Close()
+		if _, err := c.Tokens(t.Context(), target, Prompt{Text: "late"}); !errors.Is(err, ErrBusy) || len(e.questions()) != 1 {
+			t.Errorf("%v, asked %q", err, e.questions())
+		}
+		group.Wait()
 	})
 }
 
@@ -340,7 +360,7 @@ func TestAPromptBeyondTheLimitIsNotSent(t *testing.T) {
 		if _, err := c.Fresh(t.Context(), vllm, p); !errors.Is(err, ErrTooLong) {
 			t.Error(err)
 		}
-		c.Wait()
+		c.Close()
 	})
 }
 
@@ -357,7 +377,7 @@ func TestAFreshAnswerIsTheEnginesOwnOfNow(t *testing.T) {
 				t.Errorf("%v, %v, want %d", got, err, want)
 			}
 		}
-		c.Wait()
+		c.Close()
 	})
 }
 
