@@ -72,8 +72,8 @@ func (a *App) makeCoordinator(s *sharing) error {
 		SeedRequired: a.opts.KVBootstrapSeedRequired, PodUID: a.opts.PodUID,
 		Pump: s.ranks, Peers: registry, Complete: s.complete.is, Log: a.log, Metrics: a.registry,
 	}
-	if a.opts.KVUpstreamPeerSelector != "" {
-		upstream, err := a.peerRegistry(s, a.opts.KVUpstreamPeerSelector, a.opts.KVUpstreamPeerPort, nil)
+	if a.opts.asksUpstream() {
+		upstream, err := a.peerRegistry(s, a.opts.KVUpstreamPeerSelector, a.opts.KVUpstreamPeerPort, a.opts.KVUpstreamPeer)
 		if err != nil {
 			return err
 		}

@@ -20,6 +20,7 @@ type PeerOptions struct {
 	KVBootstrapFetchTimeoutCapMS int      `name:"kv-bootstrap-fetch-timeout-cap-ms" group:"Peer bootstrap" default:"120000" help:"Longest time of one transfer, 30000 to 600000."`
 	KVBootstrapSeedRequired      bool     `name:"kv-bootstrap-seed-required" group:"Peer bootstrap" help:"Stay unready while siblings are there and none has given a copy, up to three times --kv-bootstrap-timeout-ms, at least a minute."`
 	KVUpstreamPeerSelector       string   `name:"kv-upstream-peer-selector" group:"Peer bootstrap" placeholder:"LABELS" help:"Label selector of the EndpointSlices of routers of the open SGLang stack, to copy from when moving away from them: asked once, without credentials."`
+	KVUpstreamPeer               []string `name:"kv-upstream-peer" sep:"none" group:"Peer bootstrap" placeholder:"URL" help:"Such a router's base URL. Repeatable; may be combined with the selector."`
 	KVUpstreamPeerPort           string   `name:"kv-upstream-peer-port" group:"Peer bootstrap" default:"http" help:"Name of those routers' port in the EndpointSlices."`
 
 	// What the pod is told about itself by the downward API; empty outside a pod.
@@ -30,7 +31,12 @@ type PeerOptions struct {
 
 // asksPeers says whether anybody is to be asked.
 func (o *PeerOptions) asksPeers() bool {
-	return o.KVPeerSelector != "" || len(o.KVPeer) > 0 || o.KVUpstreamPeerSelector != ""
+	return o.KVPeerSelector != "" || len(o.KVPeer) > 0 || o.asksUpstream()
+}
+
+// asksUpstream says whether routers of another kind are to be asked.
+func (o *PeerOptions) asksUpstream() bool {
+	return o.KVUpstreamPeerSelector != "" || len(o.KVUpstreamPeer) > 0
 }
 
 func (o *PeerOptions) fillDefaults() {
@@ -59,13 +65,15 @@ func (o *Options) validatePeers() error {
 			fault("%s needs POD_NAMESPACE in the environment, or --service-discovery-namespace", s.flag)
 		}
 	}
-	for _, raw := range o.KVPeer {
-		if _, err := peers.ParseStatic(raw); err != nil {
-			fault("--kv-peer: %w", err)
+	for flag, list := range map[string][]string{"--kv-peer": o.KVPeer, "--kv-upstream-peer": o.KVUpstreamPeer} {
+		for _, raw := range list {
+			if _, err := peers.ParseStatic(raw); err != nil {
+				fault("%s: %w", flag, err)
+			}
 		}
 	}
 	if o.asksPeers() && !o.followsEvents() {
-		fault("--kv-peer-selector, --kv-peer and --kv-upstream-peer-selector need --policy cache_aware and --kv-events: without them there is nothing to copy")
+		fault("--kv-peer-selector, --kv-peer and --kv-upstream-peer* need --policy cache_aware and --kv-events: without them there is nothing to copy")
 	}
 	if (o.KVPeerSelector != "" || len(o.KVPeer) > 0) && o.TokenDir == "" {
 		fault("--kv-peer-selector and --kv-peer need --token-dir: siblings sign what they tell each other")

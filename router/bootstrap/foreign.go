@@ -7,15 +7,23 @@ import (
 	"github.com/routerfleet/routerfleet/router/snapshot"
 )
 
-// upstreamGone tells that no upstream router will be asked any more: there are none, or the one attempt was made.
+// upstreamGone tells that no upstream router will be asked any more: there are none, or the one attempt is over.
 func (m *machine) upstreamGone() bool {
-	return m.upstream.Synced && len(m.upstream.Peers) == 0 || m.sweep != nil && m.sweep.foreign || !m.opt.Upstream
+	tried := m.sweep != nil && m.sweep.foreign && m.slots[slotBoot] == nil
+	return !m.opt.Upstream || tried || m.upstream.Alone()
 }
+
+// foreignMayWait is how long the one attempt waits for ranks whose connection does not stand yet.
+const foreignMayWait = 5 * time.Second
 
 // fetchForeign makes the one attempt at an upstream router, with all the time that is left: for ranks that no sibling has
 // (migration mode).
 func (m *machine) fetchForeign(now time.Time, sweepable []*Rank, asking bool) {
 	if asking || m.sweep.foreign || len(sweepable) == 0 || len(m.upstream.Peers) == 0 {
+		return
+	}
+	all := m.complete && len(sweepable) == len(m.booting())
+	if !all && now.Before(m.sweep.started.Add(foreignMayWait)) {
 		return
 	}
 	m.sweep.foreign = true

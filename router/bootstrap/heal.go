@@ -107,6 +107,8 @@ func (m *machine) better(t *table, row *snapshot.TableRow, r *Rank) bool {
 	switch {
 	case !solid(row) || !oneLife(row, r.Cursor):
 		return false
+	case !r.begun():
+		return true
 	case !row.Cursor.Partial:
 		return r.Cursor.Partial || !r.trusted() || r.Cursor.Proof == cursor.Unwitnessed || !r.recovered()
 	case !r.Cursor.Partial || r.grafted() || m.descends(row.SeededFrom):

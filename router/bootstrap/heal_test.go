@@ -82,14 +82,18 @@ func TestWhatIsBetterForAHeal(t *testing.T) {
 		mine  func(*Rank)
 		want  bool
 	}{
-		"complete for partial":                  {whole(cursor.Proven), time.Time{}, func(*Rank) {}, true},
-		"unwitnessed for partial":               {whole(cursor.Unwitnessed), time.Time{}, func(*Rank) {}, false},
-		"proven for unwitnessed":                {whole(cursor.Proven), time.Time{}, complete(cursor.Unwitnessed), true},
-		"unwitnessed for unwitnessed":           {whole(cursor.Unwitnessed), time.Time{}, complete(cursor.Unwitnessed), false},
-		"proven for untrusted":                  {whole(cursor.Proven), time.Time{}, complete(cursor.Untrusted), true},
-		"partial for untrusted":                 {part, old, complete(cursor.Untrusted), false},
-		"older partial for never grafted":       {part, old, func(*Rank) {}, true},
-		"partial of unknown age":                {part, time.Time{}, func(*Rank) {}, false},
+		"complete for partial":            {whole(cursor.Proven), time.Time{}, func(*Rank) {}, true},
+		"unwitnessed for partial":         {whole(cursor.Unwitnessed), time.Time{}, func(*Rank) {}, false},
+		"proven for unwitnessed":          {whole(cursor.Proven), time.Time{}, complete(cursor.Unwitnessed), true},
+		"unwitnessed for unwitnessed":     {whole(cursor.Unwitnessed), time.Time{}, complete(cursor.Unwitnessed), false},
+		"proven for untrusted":            {whole(cursor.Proven), time.Time{}, complete(cursor.Untrusted), true},
+		"partial for untrusted":           {part, old, complete(cursor.Untrusted), false},
+		"older partial for never grafted": {part, old, func(*Rank) {}, true},
+		"partial of unknown age":          {part, time.Time{}, func(*Rank) {}, false},
+		"partial for nothing at all": {part, time.Time{}, func(k *Rank) {
+			k.Following, k.Cold, k.Blocks, k.Life = false, true, 0, 0
+			k.Cursor = cursor.Cursor{Incarnation: k.Cursor.Incarnation}
+		}, true},
 		"as young a partial":                    {part, time.Date(2000, 1, 1, 0, 0, 3, 0, time.UTC), func(*Rank) {}, false},
 		"older partial for a grafted one":       {part, old, func(k *Rank) { k.SeededFrom = "gone" }, false},
 		"older partial that descends from us":   {holds("e1", life("e1", "p1", 40, cursor.Proven), partial, func(r *snapshot.TableRow) { r.SeededFrom = "me" }), old, func(*Rank) {}, false},

@@ -717,6 +717,21 @@ func TestMigrationAsksAnUpstreamRouterOnceWithAllTheTimeThatIsLeft(t *testing.T)
 			t.Fatalf("its cursors were asked for %d times", got)
 		}
 	}, migrating)
+	slow := &fakePeer{ready: true, rows: warm("e1", "e2").rows, delay: 3 * time.Second}
+	run(t, map[string]*fakePeer{"up": slow}, func(r *rig) {
+		r.know()
+		r.pump.boot("e1", true)
+		r.pump.boot("e2", false)
+		r.after(2 * time.Second)
+		r.pump.with("e2", func(k *Rank) {
+			r.pump.epochs++
+			k.Owed = &ingest.Owed{Epoch: r.pump.epochs, Kind: ingest.OwedBoot, Since: time.Now(), FirstHeld: ingest.NothingHeld}
+		})
+		r.after(2 * time.Second)
+		r.expect("while it is being asked")
+		r.after(2 * time.Second)
+		r.expect("all ranks at once", "graft uid-e1 from up: grafted", "graft uid-e2 from up: grafted")
+	}, migrating)
 	run(t, map[string]*fakePeer{"up": {fetchErr: errDown}}, func(r *rig) {
 		r.know()
 		r.pump.boot("e1", true)

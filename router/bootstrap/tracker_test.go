@@ -70,6 +70,23 @@ func TestTrackerWaitsForEnginesThatWereNotAskedYet(t *testing.T) {
 	expectSettled(t, tr, 3, true)
 }
 
+// A rank that nobody is looked for any more has its end, though it holds nothing; so has one that lives with a gap.
+func TestARankWithoutAnythingIsTerminalOnceNobodyIsLookedFor(t *testing.T) {
+	for name, c := range map[string]struct {
+		r    Rank
+		want RankState
+	}{
+		"cold":      {Rank{Cold: true, Outcome: ingest.OutcomeAbandoned}, RankFailed},
+		"repairing": {Rank{Repairing: true, Cursor: cursor.Cursor{Proof: cursor.Proven}, SeededFrom: "b"}, RankRecovered},
+		"asking":    {Rank{}, RankPending},
+		"proving":   {Rank{Proving: true, Cursor: cursor.Cursor{Proof: cursor.Proven}, SeededFrom: "b"}, RankRecovered},
+	} {
+		if got := c.r.state(); got != c.want {
+			t.Errorf("%s: got %v, want %v", name, got, c.want)
+		}
+	}
+}
+
 func TestTrackerSettlesOnDeadlineWithPendingRanks(t *testing.T) {
 	tr := minuteTracker()
 	tr.observe(at(0), []Rank{pendingRank("a")}, true)

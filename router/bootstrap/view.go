@@ -15,9 +15,10 @@ type Rank struct {
 	Worker  snapshot.Worker
 	Section snapshot.SectionKey
 
-	// Following and Proving tell its state; neither is pending.
-	Following, Proving bool
-	Connected          bool
+	// Following, Proving, Repairing and Cold tell its state; none of them is pending. A cold rank has nothing, and nobody is
+	// looked for any more.
+	Following, Proving, Repairing, Cold bool
+	Connected                           bool
 	// Cursor's proof is unknown while nothing of the stream was applied; its incarnation may be known before.
 	Cursor cursor.Cursor
 	// Life names the life of what the rank holds.
@@ -60,7 +61,7 @@ func (r *Rank) grafted() bool {
 // state is how far its boot is.
 func (r *Rank) state() RankState {
 	switch {
-	case r.boots(), !r.Following && !r.Proving:
+	case r.boots(), !r.Following && !r.Proving && !r.Repairing && !r.Cold:
 		return RankPending
 	case r.recovered():
 		return RankRecovered

@@ -29,7 +29,8 @@ func rankOf(r *ingest.Rank, key snapshot.SectionKey) Rank {
 	s := r.Status()
 	out := Rank{
 		Rank: r.Rank, Name: r.Worker, Worker: r.Engine, Section: key,
-		Following: s.State == ingest.Following, Proving: s.State == ingest.Proving, Connected: s.Connected,
+		Following: s.State == ingest.Following, Proving: s.State == ingest.Proving,
+		Repairing: s.State == ingest.Repairing, Cold: s.State == ingest.Cold, Connected: s.Connected,
 		Cursor: s.Cursor, Life: s.Life, Digest: s.Digest, DigestVersion: s.DigestVersion, WalkedTo: s.WalkedTo,
 		Suspect: s.Trust.Suspect, SeededFrom: s.SeededFrom, Owed: s.Owed, Awaiting: s.Awaiting, Outcome: s.Outcome,
 	}
