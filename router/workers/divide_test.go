@@ -198,3 +198,39 @@ func TestTheLabelsOfAWorkerAreThoseOfAllItsSlices(t *testing.T) {
 		}
 	}
 }
+
+// From the wire to the pool: a Service that is relabelled moves its pods between models on the event, and a pod behind two
+// Services belongs to both.
+func TestTheLabelsOfServicesDivideTheirPodsAtOnce(t *testing.T) {
+	service := func(name, track string, eps ...discoveryv1.Endpoint) *discoveryv1.EndpointSlice {
+		s := ipv4(name, eps...)
+		s.Labels = map[string]string{"app": "engine", "track": track}
+		return s
+	}
+	a, b := pod("a", "10.0.0.1"), pod("b", "10.0.0.2")
+	set := file(t, "models: [{name: demo-model, selector: track=stable}, {name: other, selector: track=other}]")
+	inClusterWith(t, set, func(s *apiServer) {
+		s.put(service("one", "stable", a))
+		s.put(service("two", "canary", b))
+	}, func(t *testing.T, c *cluster) {
+		state := func(id ID) State {
+			at := slices.IndexFunc(c.Snapshot().Workers(), func(l Listed) bool { return l.Worker.ID() == id })
+			return c.Snapshot().Workers()[at].State
+		}
+		c.pool(t, "at first", "ns/a/0")
+		if got := state("ns/b"); got != StateUnselected {
+			t.Errorf("b is %v", got)
+		}
+		c.put(service("two", "stable", b))
+		c.pool(t, "the second Service was relabelled", "ns/a/0 ns/b/0")
+		c.put(service("two", "other", b))
+		c.pool(t, "and again", "ns/a/0")
+		if got := state("ns/b"); got != StateOtherModel {
+			t.Errorf("b is %v", got)
+		}
+		c.put(service("three", "stable", b))
+		c.pool(t, "b is behind a third Service, too", "ns/a/0 ns/b/0")
+		c.drop("three")
+		c.pool(t, "and no longer", "ns/a/0")
+	})
+}

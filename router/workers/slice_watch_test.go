@@ -24,6 +24,8 @@ import (
 	"k8s.io/apimachinery/pkg/watch"
 	discoveryclient "k8s.io/client-go/kubernetes/typed/discovery/v1"
 	"k8s.io/client-go/rest"
+
+	"github.com/routerfleet/routerfleet/router/models"
 )
 
 // apiServer speaks the list and watch protocol of EndpointSlices in memory, so that the real client-go runs against
@@ -268,6 +270,12 @@ func (c *cluster) pool(t *testing.T, when, want string) {
 // inCluster runs the test against a server with and without the streaming list.
 func inCluster(t *testing.T, before func(*apiServer), test func(*testing.T, *cluster)) {
 	t.Helper()
+	inClusterWith(t, nil, before, test)
+}
+
+// inClusterWith is inCluster with a models file.
+func inClusterWith(t *testing.T, set *models.Set, before func(*apiServer), test func(*testing.T, *cluster)) {
+	t.Helper()
 	for _, listOnly := range []bool{false, true} {
 		t.Run(fmt.Sprintf("listOnly=%v", listOnly), func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -288,6 +296,7 @@ func inCluster(t *testing.T, before func(*apiServer), test func(*testing.T, *clu
 				var stop func()
 				c.Registry, stop = start(t, Options{
 					Slices:    &SliceSource{Client: client, Namespace: "ns", Selector: "app in (engine),!canary"},
+					Models:    set,
 					Transport: net, Metrics: c.reg, Log: slog.New(slog.NewTextHandler(c.log, nil)),
 				})
 				defer func() { api.cut(); stop() }()
