@@ -256,12 +256,8 @@ func (g *graft) begin(p *Pump, offered []snapshot.VettedRank) (more bool) {
 func (g *graft) take(p *Pump, f *feed) (more bool) {
 	key, who := 0, 0
 	for _, run := range f.runs {
-		parent := run.parent
-		for ; key < run.keys; key++ {
-			g.restore.Add(f.keys[key], parent, f.who[who:run.who])
-			parent = index.After(f.keys[key])
-		}
-		who = run.who
+		g.restore.AddRun(run.parent, f.keys[key:run.keys], f.who[who:run.who])
+		key, who = run.keys, run.who
 	}
 	for _, h := range f.hashes {
 		g.ranks[h.rank].shadow.restoreHash(h.row)

@@ -305,8 +305,8 @@ func (s *still) blocks(from snapshot.SourceSection, ranks []index.Rank, named []
 // A graft at any cut, plus the rest, is the whole stream: whatever was held before, and whatever was applied to the source
 // while it was walked.
 func TestAGraftAtAnyCutPlusTheRestIsTheWholeStream(t *testing.T) {
-	forSeedsAndSchemes(t, 3, func(t *testing.T, rnd *rand.Rand, scheme index.Scheme) {
-		p := history(rnd, "p1", 60, sec(0))
+	forSeedsAndSchemes(t, 2, func(t *testing.T, rnd *rand.Rand, scheme index.Scheme) {
+		p := history(rnd, "p1", 40, sec(0))
 		want := truth(t, scheme, p)
 		for cut := range p.batches {
 			for _, smear := range []int{0, 1, 4} {
