@@ -13,6 +13,7 @@ type run struct {
 	dst          []uint32
 	end          int    // of dst, at most
 	long         int    // work on long words
+	slow         int    // bytes that may still be normalized the slow way
 	hits, misses uint64 // of the word cache
 }
 
@@ -113,7 +114,10 @@ func (r *run) piece(s string) error {
 // encode encodes a text in which no added token is to be looked for as it stands.
 func (r *run) encode(s string) error {
 	if r.nfc {
-		s = nfc(s)
+		var ok bool
+		if s, ok = nfcWithin(s, &r.slow); !ok {
+			return fmt.Errorf("bpe: more than %d bytes around long rows of combining marks: %w", MaxSlowBytes, ErrTooLong)
+		}
 	}
 	c := cutter{set: r.normalized, text: s}
 	for {

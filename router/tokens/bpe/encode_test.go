@@ -201,6 +201,15 @@ func TestATextOfTooMuchWorkIsAnErrorAndNotAWait(t *testing.T) {
 	if got, err := tok.Encode(dst, strings.Repeat(long, fits+1), bpe.Bare); !errors.Is(err, bpe.ErrTooLong) || !slices.Equal(got, dst) {
 		t.Errorf("%d long words: %d ids and %v", fits+1, len(got), err)
 	}
+	marks := "a" + strings.Repeat("\u0301\u0316", 24) + "\n"
+	qwen := load(t, qwenLike(), bpe.Options{MessageCacheBytes: -1})
+	fits = bpe.MaxSlowBytes / len(marks)
+	if got, err := qwen.Encode(dst, strings.Repeat(marks, fits), bpe.Bare); err != nil || len(got) < fits {
+		t.Errorf("%d rows of marks: %d ids and %v", fits, len(got), err)
+	}
+	if got, err := qwen.Encode(dst, strings.Repeat(marks, fits+1), bpe.Bare); !errors.Is(err, bpe.ErrTooLong) || !slices.Equal(got, dst) {
+		t.Errorf("%d rows of marks: %d ids and %v", fits+1, len(got), err)
+	}
 	unit := "q<|eot_id|>"
 	each := len(encode(t, tok, unit, bpe.Bare))
 	if got, err := tok.Encode(dst, strings.Repeat(unit, bpe.MaxTokens/each), bpe.Bare); err != nil || len(got) != len(dst)+bpe.MaxTokens {

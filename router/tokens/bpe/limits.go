@@ -28,6 +28,9 @@ const (
 	// their length. Languages written without spaces have words of some hundred bytes: megabytes of them fit. Of words of
 	// 64 KiB six do, about as much work as eight MB of prose.
 	MaxLongWork = 4 << 20
+	// MaxSlowBytes bounds what is normalized character by character, at some hundred bytes of memory each, because of long
+	// rows of combining marks. Text has none but in jokes, and they are short.
+	MaxSlowBytes = 1 << 20
 )
 
 // limits are those that tests lower, for a file at the real ones takes them minutes.

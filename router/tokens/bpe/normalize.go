@@ -14,13 +14,23 @@ const manyMarks = 8
 
 // nfc gives the Normalization Form C of s.
 func nfc(s string) string {
+	room := len(s)
+	s, _ = nfcWithin(s, &room)
+	return s
+}
+
+// nfcWithin is nfc where the slow way takes its bytes from room. It is false where there is not enough.
+func nfcWithin(s string, room *int) (string, bool) {
 	switch {
 	case norm.NFC.QuickSpanString(s) == len(s):
-		return s
-	case hasManyMarks(s):
-		return composeSlowly(s)
+		return s, true
+	case !hasManyMarks(s):
+		return norm.NFC.String(s), true
+	case len(s) > *room:
+		return "", false
 	}
-	return norm.NFC.String(s)
+	*room -= len(s)
+	return composeSlowly(s), true
 }
 
 // hasManyMarks says whether s has manyMarks combining characters in a row.

@@ -54,7 +54,7 @@ func (t *Tokenizer) Encode(dst []uint32, text string, f Frame) ([]uint32, error)
 	if err := check(text); err != nil {
 		return dst, err
 	}
-	r := run{Tokenizer: t, dst: dst, end: len(dst) + MaxTokens}
+	r := run{Tokenizer: t, dst: dst, end: len(dst) + MaxTokens, slow: MaxSlowBytes}
 	if f == Framed {
 		r.dst = append(r.dst, t.before...)
 	}
