@@ -151,7 +151,7 @@ func (h *Handler) forward(a *answer, r *http.Request, rt *route, arrived time.Ti
 		fault.write(a)
 		return
 	}
-	h.resolve(&call, rt)
+	h.resolve(&call, rt, explain)
 	x := newExchange(h, a, r, rt, call, arrived, complete)
 	if explain {
 		x.explain()

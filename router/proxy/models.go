@@ -13,11 +13,15 @@ import (
 
 // resolve turns the name a request gave into that of the model it goes to, by the models file. Where the two differ the
 // body says the second afterwards, because the engine knows no other: the one change the router makes to a body. It is
-// done once, before keys and attempts, so that a retry stays on its side of a split.
-func (h *Handler) resolve(c *call, rt *route) {
+// done once, before keys and attempts, so that a retry stays on its side of a split. quiet leaves it uncounted.
+func (h *Handler) resolve(c *call, rt *route, quiet bool) {
 	model, split := h.opts.Models.Lookup(c.model)
 	if len(split) > 0 {
-		model = h.side(c, rt, model, split)
+		name := model
+		var by string
+		if model, by = h.side(c, rt, name, split); !quiet {
+			h.splits.WithLabelValues(name, model, by).Inc()
+		}
 	}
 	if model != c.model {
 		c.body, c.model = withModel(c.body, model), model
@@ -25,25 +29,21 @@ func (h *Handler) resolve(c *call, rt *route) {
 }
 
 // side chooses the target of a divided name: the one the request's key falls to, or, while no engine could take it there,
-// the next one that has a weight and an engine.
-func (h *Handler) side(c *call, rt *route, name string, split []models.Target) string {
+// the next one that has a weight and an engine. by says which.
+func (h *Handler) side(c *call, rt *route, name string, split []models.Target) (model, by string) {
 	chosen := models.Choose(split, splitKey(c.body, rt.prompt, name))
-	snapshot, by := h.opts.Workers.Snapshot(), byWeight
+	snapshot := h.opts.Workers.Snapshot()
 	for i := range split {
 		t := split[(chosen+i)%len(split)]
-		if t.Weight == 0 {
+		if ranks, _ := snapshot.Pool(t.Model); len(ranks) == 0 || t.Weight == 0 {
 			continue
 		}
-		if ranks, _ := snapshot.Pool(t.Model); len(ranks) > 0 {
-			if i > 0 {
-				by = byFailover
-			}
-			h.splits.WithLabelValues(name, t.Model, by).Inc()
-			return t.Model
+		if i == 0 {
+			return t.Model, byWeight
 		}
+		return t.Model, byFailover
 	}
-	h.splits.WithLabelValues(name, split[chosen].Model, by).Inc()
-	return split[chosen].Model
+	return split[chosen].Model, byWeight
 }
 
 // Values of the label by of split_requests_total.

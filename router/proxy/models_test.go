@@ -147,6 +147,24 @@ func TestASideWithoutAnEngineLeavesItsRequestsToTheOther(t *testing.T) {
 	})
 }
 
+func TestExplainSaysTheSideOfASplitAndCountsNothing(t *testing.T) {
+	o := Options{Models: modelsOf(t, modelsFile), Access: func(string) Access { return AccessAdmin }}
+	bubble(t, o, nil, func(r *rig) {
+		r.setEngines(true, true)
+		for i := range 20 {
+			got := r.ask(fmt.Sprintf(`{"model":"try","prompt":"%d"}`, i), "X-RouterFleet-Explain", "1", "X-RouterFleet-Token", "t")
+			if !strings.Contains(got.body, `"model":"llama"`) && !strings.Contains(got.body, `"model":"llama-next"`) {
+				r.t.Errorf("got %d %s", got.status, got.body)
+			}
+		}
+		for series := range gather(r.t, r.metrics) {
+			if strings.HasPrefix(series, "routerfleet_split_requests_total") {
+				r.t.Errorf("counted: %s", series)
+			}
+		}
+	})
+}
+
 func TestASplitKeepsWhatBelongsTogetherTogether(t *testing.T) {
 	chat := []string{"messages"}
 	key := func(body string, prompt ...string) uint64 { return splitKey([]byte(body), prompt, "canary") }
