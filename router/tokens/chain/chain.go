@@ -182,7 +182,7 @@ func reason(err error) Reason {
 		return Options
 	case errors.Is(err, chat.ErrInvalid), errors.Is(err, bpe.ErrNotUTF8):
 		return Unreadable
-	case errors.Is(err, bpe.ErrTooLong), errors.Is(err, jinja.ErrLimit):
+	case errors.Is(err, bpe.ErrTooLong), errors.Is(err, jinja.ErrLimit), errors.Is(err, chat.ErrTooLong):
 		return TooLong
 	}
 	if _, ok := errors.AsType[*jinja.RaisedError](err); ok {

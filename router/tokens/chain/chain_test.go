@@ -70,6 +70,7 @@ func TestTheFirstWayThatKnowsServes(t *testing.T) {
 		"media":                         {talk, own{err: chat.ErrMedia}, false, asker{}, 0, None, Media},
 		"refused":                       {talk, own{err: &jinja.RaisedError{}}, false, asker{}, 0, None, Refused},
 		"too long":                      {text, own{err: bpe.ErrTooLong}, false, asker{}, 0, None, TooLong},
+		"too many values":               {talk, own{err: chat.ErrTooLong}, false, asker{}, 0, None, TooLong},
 		"no UTF-8":                      {text, own{err: bpe.ErrNotUTF8}, false, asker{}, 0, None, Unreadable},
 		"no chat":                       {talk, own{err: chat.ErrInvalid}, false, asker{}, 0, None, Unreadable},
 		"an option, engine knows":       {talk, own{err: chat.ErrOptions}, false, asker{}, 4, Engine, Found},

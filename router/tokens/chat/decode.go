@@ -24,8 +24,9 @@ func decode(data []byte) (any, error) {
 }
 
 type decoder struct {
-	data []byte
-	pos  int
+	data   []byte
+	pos    int
+	values int // so far
 }
 
 func (d *decoder) fail(what string) error {
@@ -52,7 +53,10 @@ func (d *decoder) peek() byte {
 
 func (d *decoder) value(depth int) (any, error) {
 	if depth > maxDepth {
-		return nil, d.fail("nested too deep")
+		return nil, fmt.Errorf("%w: JSON nested deeper than %d", ErrTooLong, maxDepth)
+	}
+	if d.values++; d.values > maxValues {
+		return nil, fmt.Errorf("%w: JSON of more than %d values", ErrTooLong, maxValues)
 	}
 	switch c := d.peek(); {
 	case c == '{':

@@ -3,6 +3,8 @@ package chat
 import (
 	"bytes"
 	"encoding/json"
+	"errors"
+	"strings"
 	"testing"
 
 	"github.com/routerfleet/routerfleet/router/tokens/jinja"
@@ -95,6 +97,44 @@ func FuzzRender(f *testing.F) {
 			}
 		}
 	})
+}
+
+// What is small in a body and large in memory is not read to its end.
+func TestABodyOfTooManyOrTooDeepValuesIsTooLong(t *testing.T) {
+	lists := func(n int) []byte { return []byte("[" + strings.Repeat("[],", n-2) + "[]]") }
+	deep := func(n int) []byte { return []byte(strings.Repeat("[", n) + strings.Repeat("]", n)) }
+	for name, c := range map[string]struct {
+		body []byte
+		want error
+	}{
+		"as many": {lists(maxValues), nil}, "one more": {lists(maxValues + 1), ErrTooLong},
+		"as deep": {deep(maxDepth + 1), nil}, "deeper": {deep(maxDepth + 2), ErrTooLong},
+	} {
+		if _, err := decode(c.body); !errors.Is(err, c.want) {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+	body := `{"messages":[{"role":"user","content":"x"}],"x":` + string(lists(maxValues)) + `}`
+	if _, err := must(t, "{{ messages }}").Render(nil, []byte(body), Options{}); !errors.Is(err, ErrTooLong) {
+		t.Errorf("a chat with them: %v", err)
+	}
+}
+
+// vLLM reads arguments with Python's json, which takes more than JSON has: of these there is no guess.
+func TestArgumentsThatOnlyPythonReadsAreNotTakenForNone(t *testing.T) {
+	for arguments, want := range map[string]error{
+		`{"a":1}`: nil, `{`: nil, `{"a":NaN}`: ErrOptions, `[-Infinity]`: ErrOptions, `{"a":"\ud800"}`: ErrOptions,
+		strings.Repeat("[", maxDepth+2) + strings.Repeat("]", maxDepth+2): ErrTooLong,
+	} {
+		quoted, err := json.Marshal(arguments)
+		if err != nil {
+			t.Fatal(err)
+		}
+		body := `{"messages":[{"role":"assistant","tool_calls":[{"function":{"name":"f","arguments":` + string(quoted) + `}}]}]}`
+		if _, err := must(t, "{{ messages }}").Render(nil, []byte(body), Options{Dialect: VLLM}); !errors.Is(err, want) {
+			t.Errorf("%.40s: %v, want %v", arguments, err, want)
+		}
+	}
 }
 
 func TestMembersKeepTheirOrderAndNumbersTheirKind(t *testing.T) {

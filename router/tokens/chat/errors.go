@@ -11,4 +11,6 @@ var (
 	ErrOptions = errors.New("chat: an option whose effect on the prompt is not known")
 	// ErrInvalid says that the request is none that an engine takes.
 	ErrInvalid = errors.New("chat: not a chat request")
+	// ErrTooLong says that the request has more values, or deeper ones, than are read.
+	ErrTooLong = errors.New("chat: more than is read of a request")
 )

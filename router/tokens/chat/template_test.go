@@ -153,7 +153,7 @@ func TestWhatMakesAnotherPromptHasNoText(t *testing.T) {
 		`{` + ok + `,"chat_template_kwargs":[]}`:               ErrInvalid,
 		`[]`:                                                   ErrInvalid,
 		`{` + ok + `,"continue_final_message":true}`:           ErrInvalid,
-		`{` + ok + `,"deep":` + strings.Repeat("[", 600) + `1`: ErrInvalid,
+		`{` + ok + `,"deep":` + strings.Repeat("[", 600) + `1`: ErrTooLong,
 	} {
 		text, err := must(t, dump).Render([]byte("pre"), []byte(body), Options{Dialect: VLLM})
 		if !errors.Is(err, want) || string(text.Text) != "pre" {

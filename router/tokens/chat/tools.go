@@ -1,7 +1,10 @@
 package chat
 
 import (
+	"errors"
 	"fmt"
+	"slices"
+	"strings"
 
 	"github.com/routerfleet/routerfleet/router/tokens/jinja"
 )
@@ -34,6 +37,9 @@ func toolCalls(calls *jinja.List, d Dialect) (*jinja.List, error) {
 	return list, nil
 }
 
+// pythonWords are what Python's json reads and we do not: numbers that are none, and halves of characters.
+var pythonWords = []string{"NaN", "Infinity", `\ud`, `\uD`}
+
 // arguments decodes a function's arguments. vLLM takes what is no JSON for {}, SGLang refuses it.
 func arguments(f *jinja.Dict, d Dialect) (*jinja.Dict, error) {
 	f = f.Copy()
@@ -41,7 +47,10 @@ func arguments(f *jinja.Dict, d Dialect) (*jinja.Dict, error) {
 	case string:
 		decoded, err := decode([]byte(v))
 		if err != nil {
-			if d == SGLang {
+			if errors.Is(err, ErrTooLong) {
+				return nil, err
+			}
+			if d == SGLang || slices.ContainsFunc(pythonWords, func(w string) bool { return strings.Contains(v, w) }) {
 				return nil, fmt.Errorf("%w: arguments of a tool call that are no JSON", ErrOptions)
 			}
 			decoded = &jinja.Dict{}
