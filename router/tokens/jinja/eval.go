@@ -113,9 +113,9 @@ func (r *run) made(s string) any {
 
 // str is a value as text; a function has none.
 func (r *run) str(v any) string {
-	switch v.(type) {
+	switch v := v.(type) {
 	case string:
-		return v.(string)
+		return v
 	case function, *namespace:
 		r.fail("%s has no text", kindOf(v))
 		return ""
