@@ -28,11 +28,13 @@ const (
 	missRefused
 	// missTooLong: beyond what is tokenized.
 	missTooLong
+	// missBusy: long, while as many long prompts as may be at once were being tokenized.
+	missBusy
 
 	missEnd
 )
 
-var missNames = [missEnd]string{"none", "text", "chat", "batch", "lora", "media", "options", "unreadable", "scheme", "parity", "engine", "refused", "too_long"}
+var missNames = [missEnd]string{"none", "text", "chat", "batch", "lora", "media", "options", "unreadable", "scheme", "parity", "engine", "refused", "too_long", "busy"}
 
 // String is the metric label.
 func (m missReason) String() string {

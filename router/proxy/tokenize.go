@@ -118,17 +118,17 @@ func (p *promptKeys) readFor(ctx context.Context, reader Reader, base, adapter s
 		r.ids = ids
 	}
 	if r.path != chain.Own && p.maker.opts.Parity != nil && (why == chain.Distrusted || r.path == chain.Engine) {
-		r.shadow = p.maker.shadow(request)
+		r.shadow = p.maker.shadow(ctx, request)
 	}
 	return r
 }
 
 // shadow counts the tokens that files make which are not used now: so it shows when they are right again.
-func (k *keyMaker) shadow(r chain.Request) int {
+func (k *keyMaker) shadow(ctx context.Context, r chain.Request) int {
 	ids := idPool.Get().(*tokenIDs)
 	defer ids.free()
 	var err error
-	if ids.list, err = k.opts.Chain.Own(ids.list[:0], r); err != nil {
+	if ids.list, err = k.opts.Chain.Own(ctx, ids.list[:0], r); err != nil {
 		return 0
 	}
 	return len(ids.list)
@@ -193,6 +193,8 @@ func missOf(r chain.Reason, isChat bool) missReason {
 		return missTooLong
 	case chain.Unreadable:
 		return missUnreadable
+	case chain.Busy:
+		return missBusy
 	}
 	if isChat {
 		return missChat
@@ -226,7 +228,7 @@ func (p *promptKeys) guessable() bool {
 	}
 	for _, reader := range p.readers {
 		switch p.readings[reader.Dialect].miss {
-		case missText, missChat, missParity, missEngine, missTooLong:
+		case missText, missChat, missParity, missEngine, missTooLong, missBusy:
 		default:
 			return false
 		}

@@ -44,7 +44,8 @@ type Reason uint8
 
 // Reasons. NoTokenizer: there is no way at all; Distrusted: the own way is known to differ and no other knew; Unanswered: an
 // engine could have told and did not in time; Refused: the template, or the engine, refuses the prompt; Media and Options:
-// the prompt has parts or members whose effect is not known; TooLong and Unreadable are of the prompt.
+// the prompt has parts or members whose effect is not known; TooLong and Unreadable are of the prompt; Busy: it is long, and
+// others that are were being read.
 const (
 	Found Reason = iota
 	NoTokenizer
@@ -55,6 +56,7 @@ const (
 	Options
 	TooLong
 	Unreadable
+	Busy
 )
 
 // Request is a prompt.
@@ -97,6 +99,8 @@ type Chain struct {
 	Trusted func(parity.Group) bool
 	// Asker asks engines; nil: they are not asked.
 	Asker Asker
+
+	gate gate
 }
 
 // Tokens appends the prompt's tokens to dst. Path None comes with a reason, and dst as it was.
@@ -105,11 +109,12 @@ func (c *Chain) Tokens(ctx context.Context, dst []uint32, r Request) ([]uint32, 
 	why := NoTokenizer
 	if own != nil && (r.Chat == nil || own.Chats()) {
 		if c.Trusted == nil || c.Trusted(parity.Group{Model: r.Model, Dialect: r.Dialect, Kind: r.Kind}) {
-			tokens, err := encode(own, dst, r)
+			tokens, err := c.encode(ctx, own, dst, r)
 			if err == nil {
 				return tokens, Own, Found
 			}
-			if why = reason(err); why == Media || why == Refused || why == TooLong || why == Unreadable {
+			switch why = reason(err); why {
+			case Media, Refused, TooLong, Unreadable, Busy:
 				return dst, None, why // no other way reads it better
 			}
 		} else {
@@ -123,12 +128,12 @@ func (c *Chain) Tokens(ctx context.Context, dst []uint32, r Request) ([]uint32, 
 }
 
 // Own appends what the model's own files make of the prompt to dst, trusted or not. It is for comparing.
-func (c *Chain) Own(dst []uint32, r Request) ([]uint32, error) {
+func (c *Chain) Own(ctx context.Context, dst []uint32, r Request) ([]uint32, error) {
 	own := c.own(r.Model)
 	if own == nil {
 		return dst, model.ErrNoTemplate
 	}
-	return encode(own, dst, r)
+	return c.encode(ctx, own, dst, r)
 }
 
 func (c *Chain) own(name string) OwnWay {
@@ -138,11 +143,26 @@ func (c *Chain) own(name string) OwnWay {
 	return c.Models(name)
 }
 
-func encode(own OwnWay, dst []uint32, r Request) ([]uint32, error) {
-	if r.Chat != nil {
-		return own.Chat(dst, r.Chat, r.Dialect, r.Day)
-	}
-	return own.Text(dst, r.Text, r.Bare)
+func (c *Chain) encode(ctx context.Context, own OwnWay, dst []uint32, r Request) (tokens []uint32, err error) {
+	tokens = dst
+	err = c.gate.pass(ctx, len(r.Text)+len(r.Chat), func() (err error) {
+		if r.Chat != nil {
+			tokens, err = own.Chat(dst, r.Chat, r.Dialect, r.Day)
+		} else {
+			tokens, err = own.Text(dst, r.Text, r.Bare)
+		}
+		return err
+	})
+	return tokens, err
+}
+
+func (c *Chain) render(ctx context.Context, own OwnWay, r Request) (p remote.Prompt, err error) {
+	p.Model = r.Served
+	err = c.gate.pass(ctx, len(r.Chat), func() (err error) {
+		p.Text, p.Bare, err = own.Render(r.Chat, r.Dialect, r.Day)
+		return err
+	})
+	return p, err
 }
 
 // ask asks an engine; why is what the own way said.
@@ -158,8 +178,8 @@ func (c *Chain) ask(ctx context.Context, dst []uint32, r Request, own OwnWay, wh
 		if why == Distrusted {
 			return dst, None, why
 		}
-		if text, bare, renderErr := own.Render(r.Chat, r.Dialect, r.Day); renderErr == nil {
-			tokens, err = c.Asker.Tokens(ctx, engine, remote.Prompt{Model: r.Served, Text: text, Bare: bare})
+		if rendered, renderErr := c.render(ctx, own, r); renderErr == nil {
+			tokens, err = c.Asker.Tokens(ctx, engine, rendered)
 		}
 	}
 	switch {
@@ -176,13 +196,15 @@ func (c *Chain) ask(ctx context.Context, dst []uint32, r Request, own OwnWay, wh
 // reason of an error of the own way.
 func reason(err error) Reason {
 	switch {
+	case errors.Is(err, errBusy):
+		return Busy
 	case errors.Is(err, chat.ErrMedia):
 		return Media
 	case errors.Is(err, chat.ErrOptions):
 		return Options
 	case errors.Is(err, chat.ErrInvalid), errors.Is(err, bpe.ErrNotUTF8):
 		return Unreadable
-	case errors.Is(err, bpe.ErrTooLong), errors.Is(err, jinja.ErrLimit), errors.Is(err, chat.ErrTooLong):
+	case errors.Is(err, bpe.ErrTooLong), errors.Is(err, jinja.ErrLimit), errors.Is(err, chat.ErrTooLong), errors.Is(err, errLong):
 		return TooLong
 	}
 	if _, ok := errors.AsType[*jinja.RaisedError](err); ok {
