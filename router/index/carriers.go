@@ -21,7 +21,8 @@ type carrierSet struct {
 	words  []uint64
 	planes [tierCount][]uint64
 
-	n int
+	n    int
+	hash uint64 // sum over the members: the key of the intern table
 	// open tells that some member holds nothing in a closed tier: its presence proves no ancestor.
 	open bool
 	// mixed tells that some member holds no device copy, so that its blocks are worth less than 100 %.
@@ -34,6 +35,7 @@ var noCarriers = &carrierSet{}
 func newSet(members []carrier) *carrierSet {
 	s := &carrierSet{n: len(members)}
 	for _, m := range members {
+		s.hash += hashOf(m)
 		s.open = s.open || m.tiers&closed == 0
 		s.mixed = s.mixed || m.tiers&Device == 0
 	}
@@ -129,26 +131,86 @@ func (s *carrierSet) with(r rankID, t Tier) []carrier {
 	}
 }
 
-// hashMembers is the key of the intern table.
-func hashMembers(members []carrier) uint64 {
-	h := uint64(len(members))
-	for _, m := range members {
-		hi, lo := bits.Mul64(h^(uint64(m.rank)<<8|uint64(m.tiers)), 0x9e3779b97f4a7c15)
-		h = hi ^ lo + 0x632be59bd9b4e019
+// derive gives the set with rank r holding tiers t instead of what it holds now; none removes it. Of a large set it copies
+// words, not members.
+func (s *carrierSet) derive(r rankID, t Tier) *carrierSet {
+	before := s.tiers(r)
+	if s.words == nil || t == 0 && s.n-1 <= listMembers {
+		return newSet(s.with(r, t))
 	}
-	return h
+	size := max(len(s.words), int(r/64)+1)
+	if last := len(s.words) - 1; t == 0 && int(r/64) == last && s.words[last] == 1<<(r%64) {
+		for size = last; s.words[size-1] == 0; size-- { // the highest ranks are gone
+		}
+	}
+	d := &carrierSet{n: s.n, hash: s.hash, words: withBit(s.words, size, r, t != 0)}
+	if before != 0 {
+		d.n--
+		d.hash -= hashOf(carrier{r, before})
+	}
+	if t != 0 {
+		d.n++
+		d.hash += hashOf(carrier{r, t})
+	}
+	for i, p := range s.planes {
+		has := t>>i&1 != 0
+		switch all := p != nil && &p[0] == &s.words[0]; {
+		case p == nil && !has:
+		case all && (has || t == 0):
+			d.planes[i] = d.words
+		default:
+			d.planes[i] = d.shared(withBit(p, size, r, has))
+		}
+	}
+	for i, w := range d.words {
+		d.open = d.open || w&^d.closedWord(i) != 0
+	}
+	d.mixed = d.planes[0] == nil || &d.planes[0][0] != &d.words[0]
+	return d
 }
 
-// equals tells whether the set has exactly these members.
-func (s *carrierSet) equals(members []carrier, scratch *[]carrier) bool {
-	if s.n != len(members) {
+// withBit copies size words with bit r set or not.
+func withBit(words []uint64, size int, r rankID, set bool) []uint64 {
+	out := make([]uint64, size)
+	copy(out, words)
+	if set {
+		out[r/64] |= 1 << (r % 64)
+	} else if int(r/64) < size {
+		out[r/64] &^= 1 << (r % 64)
+	}
+	return out
+}
+
+// shared gives a plane as it is kept: nil if nobody is in it, words if all are.
+func (s *carrierSet) shared(plane []uint64) []uint64 {
+	if slices.Equal(plane, s.words) {
+		return s.words
+	}
+	for _, w := range plane {
+		if w != 0 {
+			return plane
+		}
+	}
+	return nil
+}
+
+// hashOf is a member's part of its set's hash.
+func hashOf(m carrier) uint64 {
+	hi, lo := bits.Mul64((uint64(m.rank)<<8|uint64(m.tiers))^0x632be59bd9b4e019, 0x9e3779b97f4a7c15)
+	return hi ^ lo
+}
+
+// equals tells whether two sets have the same members.
+func (s *carrierSet) equals(t *carrierSet) bool {
+	if s.n != t.n || s.hash != t.hash || !slices.Equal(s.list, t.list) || !slices.Equal(s.words, t.words) {
 		return false
 	}
-	if s.words == nil {
-		return slices.Equal(s.list, members)
+	for i := range s.planes {
+		if !slices.Equal(s.planes[i], t.planes[i]) {
+			return false
+		}
 	}
-	*scratch = s.members((*scratch)[:0])
-	return slices.Equal(*scratch, members)
+	return true
 }
 
 // within tells whether every member of s is one of t.

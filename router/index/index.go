@@ -161,7 +161,7 @@ func (x *Index) removeSome(h *Holder, keys []Key, t Tier) (taken int) {
 	for i, k := range keys {
 		found[i] = x.seek(k)
 		if n := found[i]; n.m.live() {
-			if p := n.seg.parentOf(n.at, n.m); p.Known && (i+1 == len(keys) || keys[i+1] != p.Key) {
+			if p := n.seg.parentOf(n.at, n.m); p.Known && neighbour(keys, i, p.Key) < 0 {
 				x.load(p.Key)
 			}
 		}
@@ -172,9 +172,10 @@ func (x *Index) removeSome(h *Holder, keys []Key, t Tier) (taken int) {
 			continue
 		}
 		if !n.holds(x, k) {
-			if n = x.seek(k); !n.m.live() {
-				continue // named twice
-			}
+			n = x.seek(k)
+		}
+		if !n.m.live() {
+			continue // named twice
 		}
 		to, before, after := x.sets.change(n.m.set(), h.id, t, false)
 		if before == after {
@@ -183,12 +184,24 @@ func (x *Index) removeSome(h *Holder, keys []Key, t Tier) (taken int) {
 		taken++
 		h.count(before, after, k)
 		var parent node
-		if i+1 < len(keys) { // leaf before root, as engines evict
-			parent = found[i+1]
+		if at := neighbour(keys, i, Key(n.seg.at(n.at).parent)); at >= 0 {
+			parent = found[at]
 		}
 		x.setOf(n, k, to, parent)
 	}
 	return taken
+}
+
+// neighbour gives the place of a key among the two next to place i, -1 if it is neither. Engines remove the leaf before
+// the root, others the other way: a block's parent mostly is next to it.
+func neighbour(keys []Key, i int, k Key) int {
+	switch {
+	case i+1 < len(keys) && keys[i+1] == k:
+		return i + 1
+	case i > 0 && keys[i-1] == k:
+		return i - 1
+	}
+	return -1
 }
 
 // Stats are figures of the index as the writer sees them.

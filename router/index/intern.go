@@ -31,7 +31,6 @@ type setTable struct {
 	limbo  []retired // ids that readers may still hold; oldest first
 	live   int       // sets with a count above 0, private ones included
 	nodes  *int      // live nodes, for the budget
-	old    []carrier // scratch
 }
 
 // book is what the writer knows of a set.
@@ -107,20 +106,19 @@ func (t *setTable) change(id setID, r rankID, tiers Tier, add bool) (to setID, b
 	if after == before {
 		return id, before, after
 	}
-	members := set.with(r, after)
-	if to = t.replace(id, members); t.books[id].private || t.books[to].private {
+	if to = t.replace(id, set.derive(r, after)); t.books[id].private || t.books[to].private {
 		return to, before, after // a private set changes in place: nothing to remember
 	}
 	*c = transition{op, id, to, t.books[id].gen, t.books[to].gen, before, after}
 	return to, before, after
 }
 
-// replace gives the set with these members for a node that has set id now.
-func (t *setTable) replace(id setID, members []carrier) setID {
-	if t.books[id].private || t.mayStayPrivate(len(members)) {
-		return t.changePrivate(id, members)
+// replace gives the id of a set for a node that has set id now.
+func (t *setTable) replace(id setID, s *carrierSet) setID {
+	if t.books[id].private || t.mayStayPrivate(s.n) {
+		return t.changePrivate(id, s)
 	}
-	return t.intern(members)
+	return t.intern(s)
 }
 
 // mayStayPrivate tells whether a combination of n carriers is too large to intern while sets are over budget.
@@ -130,36 +128,35 @@ func (t *setTable) mayStayPrivate(n int) bool {
 
 // changePrivate replaces a node's own set in place, or gives the node a set of its own. One that has become small is
 // interned again.
-func (t *setTable) changePrivate(id setID, members []carrier) setID {
+func (t *setTable) changePrivate(id setID, s *carrierSet) setID {
 	if !t.books[id].private {
 		own := t.fresh()
 		t.books[own].private = true
-		t.put(own, newSet(members))
+		t.put(own, s)
 		return own
 	}
-	if len(members) <= privateMembers {
-		return t.intern(members)
+	if s.n <= privateMembers {
+		return t.intern(s)
 	}
-	t.put(id, newSet(members))
+	t.put(id, s)
 	return id
 }
 
-// intern gives the id of the set with these members, which it may keep. The empty set is 0.
-func (t *setTable) intern(members []carrier) setID {
-	if len(members) == 0 {
+// intern gives the id of the set that equals s, which it may keep. The empty set is 0.
+func (t *setTable) intern(s *carrierSet) setID {
+	if s.n == 0 {
 		return 0
 	}
-	h := hashMembers(members)
-	for id := t.byHash[h]; id != 0; id = t.books[id].next {
-		if t.at(id).equals(members, &t.old) {
+	for id := t.byHash[s.hash]; id != 0; id = t.books[id].next {
+		if t.at(id).equals(s) {
 			return id
 		}
 	}
 	id := t.fresh()
 	b := &t.books[id]
-	b.hash, b.next = h, t.byHash[h]
-	t.byHash[h] = id
-	t.put(id, newSet(members))
+	b.hash, b.next = s.hash, t.byHash[s.hash]
+	t.byHash[s.hash] = id
+	t.put(id, s)
 	return id
 }
 

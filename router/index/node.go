@@ -145,13 +145,14 @@ func (x *Index) orphan(p Parent, hint node) {
 	if !n.holds(x, p.Key) {
 		n = x.seek(p.Key)
 	}
-	c := x.children(n, p.Key) - 1
-	x.setChildren(n, p.Key, c)
 	if n.m.ghost() {
-		if x.unrooted--; c == 0 {
-			x.free(n, p.Key)
-		}
+		x.unrooted--
 	}
+	if n.m.ghost() && n.m.children() == 1 {
+		x.free(n, p.Key)
+		return
+	}
+	x.setChildren(n, p.Key, x.children(n, p.Key)-1)
 }
 
 func (x *Index) children(n node, k Key) int {

@@ -125,7 +125,7 @@ func (r *Restore) add(k Key, p Parent, last node) node {
 func (r *Restore) runSet() setID {
 	t := r.x.sets
 	if r.set == 0 || t.books[r.set].gen != r.gen || t.books[r.set].private {
-		r.set = t.replace(0, slices.Clone(r.who))
+		r.set = t.replace(0, newSet(slices.Clone(r.who)))
 		r.gen = t.books[r.set].gen
 	}
 	return r.set
@@ -147,7 +147,7 @@ func (r *Restore) union(from setID, k Key) setID {
 		r.holder(c).count(before, before|c.tiers, k)
 		members = append(members, carrier{c.rank, before | c.tiers})
 	}
-	return r.x.sets.replace(from, append(members, old...))
+	return r.x.sets.replace(from, newSet(append(members, old...)))
 }
 
 // Commit swaps the restored holdings in, by one publication, and gives the ranks' handles. A handle that was known

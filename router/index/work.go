@@ -138,5 +138,5 @@ func (x *Index) without(id setID) setID {
 			left = append(left, c)
 		}
 	}
-	return x.sets.replace(id, left)
+	return x.sets.replace(id, newSet(left))
 }
