@@ -91,6 +91,7 @@ func markdown(rows []figures) string {
 		fmt.Fprintf(&b, "| %s | %d | %.1f M | %.1f | %s | %s | %s | %.0f | %.0f |\n", f.Shape.Kind, f.Shape.Ranks, millions(f.Blocks),
 			f.BuildRate/1e6, orDash(f.WriterRate/1e6), orDash(f.RestoreRate/1e6), stall(f.LongestWork), f.WorstBytes, f.EndBytes)
 	}
+	b.WriteString(targets(rows))
 	return b.String()
 }
 
