@@ -341,7 +341,7 @@ func TestAFetchEndsWhenThePeerFallsSilent(t *testing.T) {
 }
 
 func TestAFetchEndsWithItsContext(t *testing.T) {
-	m := fleetSource(t, 3, 3000)
+	m := fleetSource(t, 3, 1500)
 	r := newRig(t, m)
 	ctx, cancel := context.WithCancel(t.Context())
 	body, err := r.client.Fetch(t.Context(), r.peer, m.wantAll())

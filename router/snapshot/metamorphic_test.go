@@ -160,9 +160,9 @@ type played struct {
 
 // say has the engine publish a batch, which the source applies: index first, then the cursor, under the source's lock.
 func (p *played) say(m *memory) {
-	e := p.stream.next()
 	m.mu.Lock()
 	defer m.mu.Unlock()
+	e := p.stream.next()
 	p.said = append(p.said, e)
 	p.truth.apply(e)
 	p.ledger.apply(e)
@@ -193,7 +193,7 @@ func play(t *testing.T, key SectionKey, seed uint64, ranks int) (*memory, []*pla
 // more.
 func TestAGraftAndTheRestOfTheStreamAreTheWholeStream(t *testing.T) {
 	for _, key := range []SectionKey{sglangKey(), tokensKey()} {
-		for seed := range uint64(12) {
+		for seed := range uint64(6) {
 			t.Run(fmt.Sprint(key.Scheme, seed), func(t *testing.T) {
 				m, all := play(t, key, seed, 3)
 				rng := rand.New(rand.NewPCG(seed, 77))

@@ -79,7 +79,7 @@ func (s *memorySection) find(rank index.Rank) *memoryRank {
 }
 
 func TestAGraftSaysWhatItsSourceSays(t *testing.T) {
-	for seed := range uint64(20) {
+	for seed := range uint64(8) {
 		m := fleetSource(t, seed, 1+int(seed)*40)
 		body, err := open2(encode(t, m), m.wantAll())
 		if err != nil {
@@ -98,7 +98,7 @@ func TestAGraftSaysWhatItsSourceSays(t *testing.T) {
 }
 
 func TestAGraftOverHTTPSaysWhatItsSourceSays(t *testing.T) {
-	m := fleetSource(t, 1, 2000)
+	m := fleetSource(t, 1, 800)
 	r := newRig(t, m)
 	compareGrafts(t, m, r.fetch(t, m.wantAll()), 1)
 	w := m.wantAll()
@@ -142,7 +142,7 @@ func TestBodiesOfFormat2AreOfTheAgreedSize(t *testing.T) {
 	for i := range 16 {
 		s.rank(t, fmt.Sprint(i), 0, 5)
 	}
-	s.warm(rng, 5000)
+	s.warm(rng, 2000)
 	nodes := len(holdings(s.index, s.ids()))
 	if got := float64(len(encode(t, m))) / float64(nodes); got > 12 {
 		t.Errorf("%.1f bytes a block of chains of 15, want 12 at most", got)
@@ -150,7 +150,7 @@ func TestBodiesOfFormat2AreOfTheAgreedSize(t *testing.T) {
 	m2 := &memory{ready: true}
 	s2 := m2.add(tokensKey())
 	s2.rank(t, "1", 0, 5)
-	s2.warm(rng, 5000)
+	s2.warm(rng, 2000)
 	nodes = len(holdings(s2.index, s2.ids()))
 	if got := float64(len(encode(t, m2))) / float64(nodes); got > 10+9+3 {
 		t.Errorf("%.1f bytes a block with its hash, want 19 and what runs of 15 take at most", got)
@@ -160,7 +160,7 @@ func TestBodiesOfFormat2AreOfTheAgreedSize(t *testing.T) {
 func TestABuildIsCheckedFrameByFrame(t *testing.T) {
 	m := fleetSource(t, 2, 60)
 	raw := encode(t, m)
-	for at := 0; at < len(raw); at += 1 + at/50 {
+	for at := 0; at < len(raw); at += 1 + at/20 {
 		bad := bytes.Clone(raw)
 		bad[at] ^= 0x10
 		body, err := open2(bad, m.wantAll())
@@ -172,7 +172,7 @@ func TestABuildIsCheckedFrameByFrame(t *testing.T) {
 		}
 	}
 	for at := range raw {
-		if at > 200 && at%97 != 0 {
+		if at > 200 && at%397 != 0 {
 			continue
 		}
 		body, err := open2(raw[:at], m.wantAll())

@@ -37,9 +37,9 @@ func randomRow(rng *rand.Rand) wireRow {
 }
 
 func TestRowsRoundTrip(t *testing.T) {
-	for seed := range uint64(30) {
+	for seed := range uint64(8) {
 		rng := rand.New(rand.NewPCG(seed, 4))
-		rows := make([]wireRow, rng.IntN(2000))
+		rows := make([]wireRow, rng.IntN(800))
 		for i := range rows {
 			rows[i] = randomRow(rng)
 		}
@@ -134,7 +134,7 @@ func flat(p index.Parent, keys []index.Key, who []index.Holding, out *[]string) 
 }
 
 func TestChunksSayWhatRunsSay(t *testing.T) {
-	for seed := range uint64(10) {
+	for seed := range uint64(5) {
 		rng := rand.New(rand.NewPCG(seed, 6))
 		ranks := 1 + rng.IntN(70)
 		runs := randomRuns(rng, ranks)
@@ -210,7 +210,7 @@ func TestOtherChunksHoldTheirRows(t *testing.T) {
 		c.Orphans(func(rank int, o OrphanRow) { got = append(got, fmt.Sprint(rank, o)) })
 		return nil
 	}}
-	for range 40_000 {
+	for range 15_000 {
 		row := rng.IntN(3)
 		place := []int{0, -1, 1}[row]
 		if rng.IntN(1000) > 0 { // stay with one kind and row for a while
@@ -246,7 +246,7 @@ func TestCopiesNameTheirTiers(t *testing.T) {
 }
 
 func TestKeySlotsFindWhatAMapFinds(t *testing.T) {
-	for seed := range uint64(20) {
+	for seed := range uint64(8) {
 		rng := rand.New(rand.NewPCG(seed, 8))
 		n := rng.IntN(3000)
 		slots, twin := newKeySlots(rng.IntN(1+n)), map[index.Key]uint32{}
@@ -272,7 +272,7 @@ func TestKeySlotsFindWhatAMapFinds(t *testing.T) {
 }
 
 func TestADraftKeepsWhatItIsGiven(t *testing.T) {
-	for seed := range uint64(10) {
+	for seed := range uint64(5) {
 		rng := rand.New(rand.NewPCG(seed, 9))
 		ranks := 1 + rng.IntN(40)
 		d := newDraft(ranks)
@@ -341,7 +341,7 @@ func TestADraftKeepsWhatItIsGiven(t *testing.T) {
 }
 
 func TestSomeRanksOfABodyAreThoseOfTheWhole(t *testing.T) {
-	for seed := range uint64(12) {
+	for seed := range uint64(5) {
 		rng := rand.New(rand.NewPCG(seed, 10))
 		m := fleetSource(t, seed, 200)
 		b, err := produce(t.Context(), m)
@@ -440,7 +440,7 @@ func randomJSON(rng *rand.Rand, depth int) string {
 
 // TestWhatIsPassedOverIsReadToItsEnd compares with the standard library: behind any value the reader stands where it does.
 func TestWhatIsPassedOverIsReadToItsEnd(t *testing.T) {
-	for seed := range uint64(1000) {
+	for seed := range uint64(300) {
 		rng := rand.New(rand.NewPCG(seed, 11))
 		text := randomJSON(rng, 5)
 		if !json.Valid([]byte(text)) {
