@@ -1,13 +1,16 @@
 package ingest
 
 import (
+	"context"
 	"fmt"
 	"math/rand/v2"
+	"slices"
 	"testing"
 	"time"
 
 	"github.com/routerfleet/routerfleet/router/index"
 	"github.com/routerfleet/routerfleet/router/kvevents"
+	"github.com/routerfleet/routerfleet/router/snapshot"
 )
 
 // traffic makes batches of one rank as an engine in steady state: it stores a chain of some blocks and removes as many of
@@ -118,4 +121,72 @@ func pumpAlone(b *testing.B, scheme index.Scheme) (send func(*kvevents.Batch)) {
 			p.work()
 		}
 	}
+}
+
+// BenchmarkGraft is a section on its way from chunks in memory into the index: blocks a second, and how long the steps take
+// that hold up the pump. The longest is mostly somebody else's on a busy machine.
+func BenchmarkGraft(b *testing.B) {
+	const ranks, chains, length = 16, 4000, 64
+	for _, scheme := range []index.Scheme{index.SchemeSGLang, index.SchemeTokens} {
+		b.Run(fmt.Sprintf("scheme=%s/ranks=%d/blocks=%d", scheme, ranks, chains*length), func(b *testing.B) {
+			v := bigSection(scheme, ranks, chains, length)
+			var steps []time.Duration
+			for b.Loop() {
+				b.StopTimer()
+				s := newStill(b, Options{Bootstrap: true})
+				for n := range ranks {
+					s.join(scheme, fmt.Sprint("w", n), "p1")
+				}
+				v.read = 0
+				during := func(_ context.Context, do func(*Pump) bool) (bool, error) {
+					began := time.Now()
+					more := do(s.Pump)
+					steps = append(steps, time.Since(began))
+					return more, nil
+				}
+				owed := s.owing()
+				v.key = s.SnapshotKey(s.View().Sections()[0])
+				b.StartTimer()
+				got, err := graftBy(b.Context(), during, v, owed)
+				if err != nil || got[0].Verdict != Grafted {
+					b.Fatalf("%+v, %v", got, err)
+				}
+			}
+			b.ReportMetric(float64(b.N*chains*length)/b.Elapsed().Seconds(), "blocks/s")
+			slices.Sort(steps)
+			b.ReportMetric(float64(steps[len(steps)*99/100].Microseconds()), "p99-step-us")
+			b.ReportMetric(float64(steps[len(steps)-1].Microseconds()), "longest-step-us")
+		})
+	}
+}
+
+// bigSection has chains that two ranks each hold.
+func bigSection(scheme index.Scheme, ranks, chains, length int) *section {
+	rnd := rand.New(rand.NewPCG(1, 2))
+	v := &section{}
+	for n := range ranks {
+		c := Cursor{Incarnation: Incarnation{Start: Start{Known: true, ID: "p1"}}, Seq: 9, Time: sec(9), Hash: 9, Proof: Proven}
+		v.ranks = append(v.ranks, snapshot.VettedRank{Rank: index.Rank{Worker: fmt.Sprint("w", n)}, Cursor: c, WalkedTo: 9})
+	}
+	for n := range chains {
+		if n%64 == 0 {
+			v.chunks = append(v.chunks, &piece{})
+		}
+		p := v.chunks[len(v.chunks)-1]
+		keys := make([]index.Key, length)
+		who := []index.Holding{{Rank: n % ranks, Tiers: index.Device}, {Rank: (n + 1 + n/ranks) % ranks, Tiers: index.Device}}
+		if who[0].Rank == who[1].Rank {
+			who = who[:1]
+		}
+		for i := range keys {
+			keys[i] = index.Key(rnd.Uint64())
+			for _, w := range who {
+				if scheme == index.SchemeTokens {
+					p.hashes = append(p.hashes, ofRank[snapshot.HashRow]{rank: w.Rank, row: snapshot.HashRow{Hash: rnd.Uint64(), Key: keys[i], Copies: 1}})
+				}
+			}
+		}
+		p.parents, p.keys, p.who = append(p.parents, index.Root), append(p.keys, keys), append(p.who, who)
+	}
+	return v
 }

@@ -13,9 +13,9 @@ import (
 const (
 	// feedAtOnce bounds what of a section the pump restores between two messages, in blocks, hashes and orphans: well below
 	// a millisecond.
-	feedAtOnce = 2048
+	feedAtOnce = 1024
 	// drainAtOnceBlocks bounds the blocks of kept batches that are applied to what was restored, likewise.
-	drainAtOnceBlocks = 2048
+	drainAtOnceBlocks = 1024
 )
 
 // graft is a section on its way into an index. Its methods, but feed, are the pump's.

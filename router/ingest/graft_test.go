@@ -18,12 +18,12 @@ import (
 // still is a pump without a goroutine: the test is its one. Time stands.
 type still struct {
 	*Pump
-	t     *testing.T
+	t     testing.TB
 	epoch map[index.Rank]uint64
 	now   time.Time
 }
 
-func newStill(t *testing.T, o Options) *still {
+func newStill(t testing.TB, o Options) *still {
 	s := &still{t: t, epoch: map[index.Rank]uint64{}, now: time.Unix(1000, 0)}
 	n := uint64(0)
 	o.Seed, o.Now = testSeed, func() time.Time { return s.now }
