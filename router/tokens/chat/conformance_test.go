@@ -82,7 +82,7 @@ func renderAll(t *testing.T, template *Template, dialect Dialect) (bodies []json
 		if err != nil {
 			t.Fatal(err)
 		}
-		vars, err := r.variables(dialect, template.plain.parts[dialect])
+		vars, err := r.variables(dialect, template.plain)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -92,10 +92,10 @@ func member(d *jinja.Dict, name string) any {
 }
 
 // variables are what the engine hands to the template.
-func (r *request) variables(d Dialect, parts bool) (*jinja.Dict, error) {
+func (r *request) variables(d Dialect, f *form) (*jinja.Dict, error) {
 	list := &jinja.List{}
 	for _, m := range r.messages {
-		made, err := message(m, d, parts)
+		made, err := message(m, d, f)
 		if err != nil {
 			return nil, err
 		}
@@ -109,12 +109,12 @@ func (r *request) variables(d Dialect, parts bool) (*jinja.Dict, error) {
 }
 
 // message makes the message that a template sees.
-func message(m *jinja.Dict, d Dialect, parts bool) (*jinja.Dict, error) {
+func message(m *jinja.Dict, d Dialect, f *form) (*jinja.Dict, error) {
 	role, ok := member(m, "role").(string)
 	if !ok {
 		return nil, fmt.Errorf("%w: a message without a role", ErrInvalid)
 	}
-	content, err := contentOf(m, role, d, parts)
+	content, err := contentOf(m, role, d, f.parts[d])
 	if err != nil {
 		return nil, err
 	}
@@ -122,14 +122,14 @@ func message(m *jinja.Dict, d Dialect, parts bool) (*jinja.Dict, error) {
 	if d == SGLang {
 		return made, sglangMembers(made, m, role)
 	}
-	return made, vllmMembers(made, m, role)
+	return made, vllmMembers(made, m, role, f)
 }
 
 // vllmMembers keeps what vLLM keeps of a message beside its content.
-func vllmMembers(made, m *jinja.Dict, role string) error {
+func vllmMembers(made, m *jinja.Dict, role string, f *form) error {
 	if role == "assistant" {
-		if reasoning(m) {
-			// Whether it is handed on depends on the engine's version.
+		if f.reasons && reasoning(m) {
+			// Whether it is handed on depends on the engine's version, and this template would show it.
 			return fmt.Errorf("%w: reasoning in a message", ErrOptions)
 		}
 		calls, ok := member(m, "tool_calls").(*jinja.List)

@@ -2,6 +2,7 @@ package chat
 
 import (
 	"fmt"
+	"regexp"
 	"strings"
 	"time"
 
@@ -20,7 +21,12 @@ type form struct {
 	template *jinja.Template
 	// parts says, for each dialect, that the template goes through a message's content part by part.
 	parts [2]bool
+	// reasons says that it may show what the model thought in earlier turns.
+	reasons bool
 }
+
+// wholeMessage finds a template that writes messages with whatever members they have.
+var wholeMessage = regexp.MustCompile(`messages?\s*(\[[^\]]*\]\s*)?\|\s*(tojson|items|string)|messages?\.items\(`)
 
 // mediaWords make SGLang take a template for one of parts.
 var mediaWords = []string{"image", "audio", "video", "vision"}
@@ -30,7 +36,7 @@ func newForm(source string) (*form, error) {
 	if err != nil {
 		return nil, err
 	}
-	f := &form{template: t}
+	f := &form{template: t, reasons: strings.Contains(source, "reasoning") || wholeMessage.MatchString(source)}
 	f.parts[VLLM] = t.LoopsOverContent(false)
 	f.parts[SGLang] = t.LoopsOverContent(true)
 	for _, word := range mediaWords {
@@ -90,7 +96,7 @@ func (t *Template) Render(dst, body []byte, o Options) (Text, error) {
 			return Text{dst, false}, err
 		}
 	}
-	vars, err := r.variables(o.Dialect, f.parts[o.Dialect])
+	vars, err := r.variables(o.Dialect, f)
 	if err != nil {
 		return Text{dst, false}, err
 	}

@@ -141,7 +141,6 @@ func TestWhatMakesAnotherPromptHasNoText(t *testing.T) {
 		`{` + ok + `,"chat_template_kwargs":{"messages":[]}}`:                                                           ErrOptions,
 		`{` + ok + `,"tools":[{"type":"web_search"}]}`:                                                                  ErrOptions,
 		`{` + ok + `,"tools":[{"type":"function","function":{"name":"f"},"cache_control":{}}]}`:                         ErrOptions,
-		`{"messages":[{"role":"assistant","content":"x","reasoning_content":"r"}]}`:                                     ErrOptions,
 		`{"messages":[]}`:                                      ErrInvalid,
 		`{"messages":"x"}`:                                     ErrInvalid,
 		`{"messages":[1]}`:                                     ErrInvalid,
@@ -159,6 +158,24 @@ func TestWhatMakesAnotherPromptHasNoText(t *testing.T) {
 		if !errors.Is(err, want) || string(text.Text) != "pre" {
 			t.Errorf("%.120s: %q, %v, want %v", body, text.Text, err, want)
 		}
+	}
+}
+
+// vLLM's versions differ in whether a template sees earlier reasoning. Where it would not show it, nothing depends on that.
+func TestReasoningOfEarlierTurnsIsAnOptionWhereTheTemplateShowsIt(t *testing.T) {
+	const body = `{"messages":[{"role":"assistant","content":"x","reasoning_content":"r"}]}`
+	const shows = `{% for m in messages %}{{ m.content }}{{ m.reasoning_content }}{% endfor %}`
+	if _, err := must(t, shows).Render(nil, []byte(body), Options{Dialect: VLLM}); !errors.Is(err, ErrOptions) {
+		t.Errorf("a template that shows it: %v", err)
+	}
+	if _, err := must(t, dump).Render(nil, []byte(body), Options{Dialect: VLLM}); !errors.Is(err, ErrOptions) {
+		t.Errorf("a template that writes all members: %v", err)
+	}
+	if got := rendered(t, shows, body, SGLang); got != "xr" {
+		t.Errorf("SGLang: %q", got)
+	}
+	if got := rendered(t, `{% for m in messages %}{{ m.content }}{% endfor %}`, body, VLLM); got != "x" {
+		t.Errorf("a template that does not: %q", got)
 	}
 }
 
