@@ -3,9 +3,16 @@ package app
 import (
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
+	"github.com/routerfleet/routerfleet/router/index"
+	"github.com/routerfleet/routerfleet/router/proxy"
+	"github.com/routerfleet/routerfleet/router/tokens/chat"
+	"github.com/routerfleet/routerfleet/router/tokens/parity"
+	"github.com/routerfleet/routerfleet/router/tokens/remote"
+	"github.com/routerfleet/routerfleet/router/workers/workerstest"
 	"github.com/routerfleet/routerfleet/test/data/toymodel"
 )
 
@@ -93,5 +100,27 @@ func TestEachModelHasItsOwnTokenizer(t *testing.T) {
 	}
 	if one.tokenization.of("whatever") == nil || one.tokenization.own("whatever") == nil {
 		t.Error("--tokenizer-path is for whatever the engines serve")
+	}
+}
+
+func TestAModelIsReadUnderEachOfItsNamesByEnginesOfEachDialect(t *testing.T) {
+	registry := workerstest.Registry(t, workerstest.Worker{ID: "a", URL: "http://a:1", Models: []string{"m", "short"}})
+	if got := names(registry.Snapshot().Workers()[0].Worker, "m"); !slices.Equal(got, []string{"m", "short"}) {
+		t.Errorf("names %v", got)
+	}
+	engine := func(id string, d chat.Dialect) parity.Engine {
+		return parity.Engine{Engine: remote.Engine{ID: id, Dialect: d}}
+	}
+	var readers []proxy.Reader
+	for _, e := range []parity.Engine{engine("a", chat.VLLM), engine("b", chat.SGLang), engine("c", chat.VLLM)} {
+		readers = withEngine(readers, e)
+	}
+	if len(readers) != 2 || len(readers[0].Engines) != 2 || readers[0].Dialect != chat.VLLM || readers[1].Engines[0].ID != "b" {
+		t.Errorf("%+v", readers)
+	}
+	for scheme, want := range map[index.Scheme]chat.Dialect{index.SchemeSGLang: chat.SGLang, index.SchemeVLLM: chat.VLLM, index.SchemeTokens: chat.VLLM} {
+		if got := dialect(scheme); got != want {
+			t.Errorf("%s is read as %s", scheme, got)
+		}
 	}
 }
