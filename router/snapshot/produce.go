@@ -17,8 +17,11 @@ func produce(ctx context.Context, src Source) (*build, error) {
 	if len(sections) > maxSections {
 		return nil, fmt.Errorf("build a snapshot: %d sections, more than %d", len(sections), maxSections)
 	}
-	some := false
+	some, rows := false, 0
 	for i := range sections {
+		if rows += len(sections[i].Rows); rows > maxRows {
+			return nil, fmt.Errorf("build a snapshot: more than %d ranks, which no reader takes", maxRows)
+		}
 		p := newSectionBuild(src, &sections[i], i)
 		if err := p.build(ctx); err != nil {
 			return nil, fmt.Errorf("build a snapshot of %s: %w", sections[i].Key, err)

@@ -559,3 +559,27 @@ func TestAClosedHandlerBeginsNothing(t *testing.T) {
 		}
 	})
 }
+
+func TestABodyNoReaderWouldTakeIsNotBuilt(t *testing.T) {
+	m := &memory{ready: true}
+	s := m.add(sglangKey())
+	s.ranks = make([]*memoryRank, maxRows+1)
+	for i := range s.ranks {
+		s.ranks[i] = &memoryRank{Row: Row{Worker: Worker{PodUID: "u"}, DP: int32(i)}}
+	}
+	if _, err := produce(t.Context(), m); err == nil || !strings.Contains(err.Error(), "ranks") {
+		t.Errorf("too many ranks: %v", err)
+	}
+	s.ranks = s.ranks[1:]
+	body, err := open2(encode(t, m), Want{})
+	if ReasonOf(err) != ProducerCold || len(body.Table().Empty) != maxRows {
+		t.Errorf("as many as may be: %v", err)
+	}
+	m.sections = make([]*memorySection, maxSections+1)
+	for i := range m.sections {
+		m.sections[i] = &memorySection{}
+	}
+	if _, err := produce(t.Context(), m); err == nil || !strings.Contains(err.Error(), "sections") {
+		t.Errorf("too many sections: %v", err)
+	}
+}
