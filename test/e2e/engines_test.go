@@ -24,10 +24,18 @@ const (
 type engines struct {
 	*scope
 	args []string
+	// reads names a ConfigMap with the tokenizer they read prompts by; empty: a byte is a token.
+	reads string
 }
 
 // startEngines runs n engine doubles and waits until they are ready.
 func (s *scope) startEngines(n int, args ...string) *engines {
+	s.Helper()
+	return s.startReaders(n, "", args...)
+}
+
+// startReaders runs doubles that read prompts by the tokenizer of a ConfigMap.
+func (s *scope) startReaders(n int, reads string, args ...string) *engines {
 	s.Helper()
 	service := &corev1.Service{
 		ObjectMeta: metav1.ObjectMeta{Name: engineService, Namespace: s.namespace, Labels: map[string]string{"app": engineService}},
@@ -40,7 +48,7 @@ func (s *scope) startEngines(n int, args ...string) *engines {
 	if err := s.client.Create(s.ctx, service); err != nil {
 		s.Fatalf("create service %s: %v", engineService, err)
 	}
-	e := &engines{scope: s, args: args}
+	e := &engines{scope: s, args: args, reads: reads}
 	for i := range n {
 		e.add(engineName(i))
 	}
@@ -79,6 +87,13 @@ func (e *engines) add(name string) {
 				SecurityContext: live.RestrictedContainer(),
 			}},
 		},
+	}
+	if e.reads != "" {
+		pod.Spec.Volumes = []corev1.Volume{{Name: "tokenizer", VolumeSource: corev1.VolumeSource{
+			ConfigMap: &corev1.ConfigMapVolumeSource{LocalObjectReference: corev1.LocalObjectReference{Name: e.reads}}}}}
+		engine := &pod.Spec.Containers[0]
+		engine.Args = append(engine.Args, "--tokenizer-path=/tokenizer")
+		engine.VolumeMounts = []corev1.VolumeMount{{Name: "tokenizer", MountPath: "/tokenizer", ReadOnly: true}}
 	}
 	if err := e.client.Create(e.ctx, pod); err != nil {
 		e.Fatalf("create engine %s: %v", name, err)
