@@ -171,6 +171,11 @@ func (c *Chain) ask(ctx context.Context, dst []uint32, r Request, own OwnWay, wh
 	if !ok {
 		return dst, None, why
 	}
+	if r.Chat != nil {
+		if err := c.gate.pass(ctx, len(r.Chat), func() error { return chat.OnlyText(r.Chat) }); err != nil {
+			return dst, None, reason(err)
+		}
+	}
 	tokens, err := c.Asker.Tokens(ctx, engine, r.prompt())
 	if errors.Is(err, remote.ErrUnsupported) && r.Chat != nil && own != nil && own.Chats() {
 		// Our text and the engine's tokenizer. Chats that parity distrusts may be so for their template: of these only

@@ -45,6 +45,7 @@ func (a asker) Tokens(_ context.Context, _ remote.Engine, p remote.Prompt) ([]ui
 func TestTheFirstWayThatKnowsServes(t *testing.T) {
 	text := Request{Model: "m", Text: "x"}
 	talk := Request{Model: "m", Chat: []byte("{}"), Kind: parity.Chat}
+	shown := Request{Model: "m", Chat: []byte(`{"messages":[{"role":"user","content":[{"type":"image_url","image_url":{"url":"x"}}]}]}`), Kind: parity.Chat}
 	timeout := context.DeadlineExceeded
 	for name, c := range map[string]struct {
 		request    Request
@@ -68,6 +69,9 @@ func TestTheFirstWayThatKnowsServes(t *testing.T) {
 		"engine is late":                {text, nil, false, asker{texts: timeout}, 0, None, Unanswered},
 		"too long to ask":               {text, nil, false, asker{texts: remote.ErrTooLong}, 0, None, TooLong},
 		"media":                         {talk, own{err: chat.ErrMedia}, false, asker{}, 0, None, Media},
+		"media, no files":               {shown, nil, false, asker{}, 0, None, Media},
+		"media, distrusted":             {shown, own{}, true, asker{}, 0, None, Media},
+		"media and an option":           {shown, own{err: chat.ErrOptions}, false, asker{}, 0, None, Media},
 		"refused":                       {talk, own{err: &jinja.RaisedError{}}, false, asker{}, 0, None, Refused},
 		"too long":                      {text, own{err: bpe.ErrTooLong}, false, asker{}, 0, None, TooLong},
 		"too many values":               {talk, own{err: chat.ErrTooLong}, false, asker{}, 0, None, TooLong},

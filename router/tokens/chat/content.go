@@ -80,3 +80,51 @@ func textsOf(list *jinja.List, d Dialect) ([]string, error) {
 	}
 	return texts, nil
 }
+
+// OnlyText is ErrMedia when a chat request has parts that are no text. Engines tokenize such a chat, too, but the hashes of
+// its blocks are of what the parts show, and tokens do not tell that.
+func OnlyText(body []byte) error {
+	decoded, err := decode(body)
+	if err != nil {
+		return err
+	}
+	request, _ := decoded.(*jinja.Dict)
+	if request == nil {
+		return fmt.Errorf("%w: the body is no object", ErrInvalid)
+	}
+	messages, _ := member(request, "messages").(*jinja.List)
+	if messages == nil {
+		return nil
+	}
+	for _, item := range messages.Items {
+		m, _ := item.(*jinja.Dict)
+		if m == nil {
+			continue
+		}
+		parts, _ := member(m, "content").(*jinja.List)
+		if parts == nil {
+			continue
+		}
+		for _, part := range parts.Items {
+			if err := onlyText(part); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+func onlyText(part any) error {
+	if _, ok := part.(string); ok {
+		return nil
+	}
+	p, _ := part.(*jinja.Dict)
+	if p == nil {
+		return fmt.Errorf("%w: a part is no object", ErrInvalid)
+	}
+	kind, _ := member(p, "type").(string)
+	if _, known := textTypes[kind]; !known {
+		return fmt.Errorf("%w: %.64q", ErrMedia, kind)
+	}
+	return nil
+}

@@ -137,6 +137,23 @@ func TestArgumentsThatOnlyPythonReadsAreNotTakenForNone(t *testing.T) {
 	}
 }
 
+func TestPartsThatAreNoTextAreFoundWherever(t *testing.T) {
+	for content, want := range map[string]error{
+		`"x"`: nil, `null`: nil, `[]`: nil, `["x",{"type":"text","text":"x"},{"type":"refusal","refusal":"x"}]`: nil,
+		`[{"type":"text","text":"x"},{"type":"image_url","image_url":{"url":"x"}}]`: ErrMedia, `[{"image_url":"x"}]`: ErrMedia, `[7]`: ErrInvalid,
+	} {
+		body := `{"messages":[{"role":"user","content":"x"},{"role":"tool","content":` + content + `}]}`
+		if err := OnlyText([]byte(body)); !errors.Is(err, want) {
+			t.Errorf("%s: %v, want %v", content, err, want)
+		}
+	}
+	for body, want := range map[string]error{`{}`: nil, `{"messages":[null]}`: nil, `[]`: ErrInvalid, `{`: ErrInvalid} {
+		if err := OnlyText([]byte(body)); !errors.Is(err, want) {
+			t.Errorf("%s: %v, want %v", body, err, want)
+		}
+	}
+}
+
 func TestMembersKeepTheirOrderAndNumbersTheirKind(t *testing.T) {
 	got := rendered(t, "{{ messages[0]|tojson }}{{ kw|tojson }}", `{"messages":[{"role":"user","content":"x"}],"chat_template_kwargs":{"kw":{"z":1,"a":1.0,"m":1e3,"b":-0,"big":123456789012345678901,"z":2,"nest":{"y":null,"x":[]}}}}`, VLLM)
 	if want := `{"role": "user", "content": "x"}{"z": 2, "a": 1.0, "m": 1000.0, "b": 0, "big": 123456789012345678901, "nest": {"y": null, "x": []}}`; got != want {
