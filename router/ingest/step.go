@@ -220,7 +220,9 @@ func (s *rankState) begin(b *kvevents.Batch) {
 func (s *rankState) follow(b *kvevents.Batch) {
 	at := s.cursor.Place(b)
 	if at == cursor.PlaceStale && s.pardoned {
-		at = cursor.PlaceNext
+		if at = cursor.PlaceNext; b.Seq > s.cursor.Seq+1 {
+			at = cursor.PlaceGap
+		}
 	}
 	switch at {
 	case cursor.PlaceDuplicate:
