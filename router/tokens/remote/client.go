@@ -212,7 +212,8 @@ func (c *Client) post(ctx context.Context, e Engine, q question) ([]uint32, erro
 		return nil, fmt.Errorf("ask %s%s for tokens: %w", e.URL, q.path, err)
 	}
 	defer resp.Body.Close()
-	body, err := io.ReadAll(io.LimitReader(resp.Body, maxAnswerBytes+1))
+	limit := min(maxAnswerBytes, answerBase+answerPerByte*len(q.body))
+	body, err := io.ReadAll(io.LimitReader(resp.Body, int64(limit)+1))
 	switch code := resp.StatusCode; {
 	case code == http.StatusNotFound || code == http.StatusMethodNotAllowed || code == http.StatusNotImplemented:
 		return nil, ErrUnsupported
@@ -222,7 +223,7 @@ func (c *Client) post(ctx context.Context, e Engine, q question) ([]uint32, erro
 		return nil, fmt.Errorf("ask %s%s for tokens: %s", e.URL, q.path, resp.Status)
 	case err != nil:
 		return nil, fmt.Errorf("ask %s%s for tokens: %w", e.URL, q.path, err)
-	case len(body) > maxAnswerBytes:
+	case len(body) > limit:
 		return nil, ErrTooLong
 	}
 	return readAnswer(body)

@@ -311,6 +311,7 @@ func TestAnAnswerThatCannotBeTrueIsNone(t *testing.T) {
 			"beyond 32 bits":   {200, `{"tokens":[4294967296],"count":1}`, nil},
 			"too many":         {200, `{"tokens":[` + strings.Repeat("1,", maxTokens) + `1]}`, ErrTooLong},
 			"too large":        {200, strings.Repeat(" ", maxAnswerBytes+1), ErrTooLong},
+			"too large for it": {200, strings.Repeat(" ", answerBase+answerPerByte*100) + `{"tokens":[1],"count":1}`, ErrTooLong},
 			"a client's error": {422, `{}`, errRefused},
 			"not there":        {501, `{}`, ErrUnsupported},
 			"a server's error": {500, `{}`, nil},

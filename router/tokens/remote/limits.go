@@ -8,6 +8,11 @@ const (
 	maxQuestionBytes = 1 << 20
 	// maxAnswerBytes bounds an answer: 8 bytes and its text a token, for maxTokens.
 	maxAnswerBytes = 16 << 20
+	// answerBase and answerPerByte bound it by its question as well: a token takes at least a byte of the prompt and some ten
+	// of the answer, and a template writes some of its own. So what many engines at once may send is in proportion to what
+	// they were sent.
+	answerBase    = 256 << 10
+	answerPerByte = 32
 	// maxTokens bounds the tokens of a prompt, as for token-id prompts.
 	maxTokens = 1 << 20
 	// maxAsked bounds the questions under way.

@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"math/rand/v2"
 
 	"github.com/zeebo/xxh3"
 
@@ -41,9 +42,12 @@ var (
 	ErrBusy = errors.New("remote: the engine is not asked now")
 )
 
+// seed makes the keys of this process its own: with a known one, prompts with one key could be made on purpose.
+var seed = rand.Uint64()
+
 // key hashes all that makes the answer. Engines of one dialect and model share answers.
 func (p Prompt) key(d chat.Dialect) key {
-	h := xxh3.New()
+	h := xxh3.NewSeed(seed)
 	kind := byte(0)
 	if p.Bare {
 		kind |= 1
