@@ -6,7 +6,6 @@ import (
 
 	"github.com/zeebo/xxh3"
 
-	"github.com/routerfleet/routerfleet/router/index"
 	"github.com/routerfleet/routerfleet/router/policy"
 	"github.com/routerfleet/routerfleet/router/tokens"
 	"github.com/routerfleet/routerfleet/router/tokens/chain"
@@ -204,8 +203,8 @@ func missOf(r chain.Reason, isChat bool) missReason {
 
 // dialectOf is how engines read requests whose blocks are hashed by a scheme: SGLang has one of its own, and all others
 // are vLLM's.
-func dialectOf(s index.Scheme) chat.Dialect {
-	if s == index.SchemeSGLang {
+func dialectOf(s tokens.Scheme) chat.Dialect {
+	if s == tokens.SchemeSGLang {
 		return chat.SGLang
 	}
 	return chat.VLLM
@@ -258,7 +257,7 @@ func textChunks(c *call) []tokens.Key {
 	text := c.written
 	keys := make([]tokens.Key, 0, min(len(text)/chunkBytes, maxChunks))
 	for ; len(text) >= chunkBytes && len(keys) < maxChunks; text = text[chunkBytes:] {
-		key = key.Next(index.Chunk(xxh3.Hash(text[:chunkBytes])))
+		key = key.Next(tokens.Chunk(xxh3.Hash(text[:chunkBytes])))
 		keys = append(keys, key)
 	}
 	return keys

@@ -13,7 +13,14 @@ type (
 	Key = index.Key
 	// Seed is the fleet's secret of the tokens scheme.
 	Seed = index.Seed
+	// Scheme is how an index's keys come about.
+	Scheme = index.Scheme
+	// Chunk is what of a block is its own, apart from its parent.
+	Chunk = index.Chunk
 )
+
+// SchemeSGLang is SGLang's own chain.
+const SchemeSGLang = index.SchemeSGLang
 
 // Context is what of a request beside its tokens goes into block keys.
 type Context struct {
