@@ -12,7 +12,8 @@ const madvHugepage = 14
 const hugePage = 2 << 20
 
 // adviseHuge asks for huge pages behind memory that is probed at random: a probe then costs one miss, not one for the
-// slot and one for its address. It is a wish; without it the index is slower and nothing else.
+// slot and one for its address. The first store to one clears 2 MB, some 0.1 to 0.3 ms. It is a wish; without it the
+// index is slower and nothing else.
 func adviseHuge(pages []page) {
 	size := uintptr(len(pages)) * unsafe.Sizeof(page{})
 	begin := uintptr(unsafe.Pointer(unsafe.SliceData(pages)))

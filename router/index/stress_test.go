@@ -1,6 +1,7 @@
 package index
 
 import (
+	"fmt"
 	"math/rand/v2"
 	"sync"
 	"sync/atomic"
@@ -9,7 +10,7 @@ import (
 	"github.com/routerfleet/routerfleet/internal/invariant"
 )
 
-// stressWorld makes holdings that can be told from a key alone: chain c of rank i exists only for i in owners(c), so a
+// The stress's holdings can be told from a key alone: chain c of rank i exists only for i in owners(c), so a
 // torn read shows itself without a lock.
 const (
 	stressRanks  = 48
@@ -26,12 +27,33 @@ func stressKey(c, level int) Key {
 	return Key(uint64(c+1)*0xd6e8feb86659fd93 + uint64(level))
 }
 
-func stressPath(c int) []Key {
+// stressWorld is the index and the keys in it.
+type stressWorld struct {
+	x  *Index
+	of func(c, level int) Key
+}
+
+func (w *stressWorld) path(c int) []Key {
 	out := make([]Key, stressDepth)
 	for level := range out {
-		out[level] = stressKey(c, level)
+		out[level] = w.of(c, level)
 	}
 	return out
+}
+
+// crowd has all keys lie in the first few segments, so that these have many pages.
+func (w *stressWorld) crowd(few uint64) {
+	crowded, next := map[Key]Key{}, Key(0)
+	for c := range stressChains {
+		for level := range stressDepth {
+			if plain := stressKey(c, level); crowded[plain] == 0 {
+				for next++; w.x.hash.sum(next)>>(64-segmentBits) >= few; next++ {
+				}
+				crowded[plain] = next
+			}
+		}
+	}
+	w.of = func(c, level int) Key { return crowded[stressKey(c, level)] }
 }
 
 // mayHold tells whether rank i can ever hold the given level of chain c.
@@ -48,27 +70,41 @@ func mayHold(c, level, i int) bool {
 }
 
 // TestReadersNeverSeeWhatWasNotThere runs readers against a writer at full load: stores, removals, forgotten ranks whose
-// ids come back for others, restores, evictions and rebuilt segments.
+// ids come back for others, restores, evictions and rebuilt segments. Once in small segments, and once in few of many
+// pages, which are used again for each other.
 func TestReadersNeverSeeWhatWasNotThere(t *testing.T) {
-	steps := 60_000
-	if invariant.Enabled {
-		steps = 12_000
+	for _, few := range []uint64{segments, 6} {
+		t.Run(fmt.Sprint("segments=", few), func(t *testing.T) { stress(t, few) })
 	}
-	x := New(Options{MaxBlocks: stressChains * stressDepth / 2})
+}
+
+func stress(t *testing.T, few uint64) {
+	steps := 30_000
+	if invariant.Enabled {
+		steps = 6_000
+	}
+	w := &stressWorld{New(Options{MaxBlocks: stressChains * stressDepth / 2}), stressKey}
+	if few < segments {
+		w.crowd(few)
+	}
 	var stop atomic.Bool
 	var readers sync.WaitGroup
 	for n := range 3 {
-		readers.Go(func() { readStress(t, x, uint64(n), &stop) })
+		readers.Go(func() { readStress(t, w, uint64(n), &stop) })
 	}
-	readers.Go(func() { exportStress(t, x, &stop) })
-	writeStress(t, x, steps)
+	readers.Go(func() { exportStress(t, w, &stop) })
+	writeStress(t, w, steps)
+	if pages := len(w.x.segs[0].Load().pages); few < segments && pages < 3 {
+		t.Errorf("the first segment has %d pages: the stress is not what it should be", pages)
+	}
 	stop.Store(true)
 	readers.Wait()
-	x.drain()
-	x.checkAll(t)
+	w.x.drain()
+	w.x.checkAll(t)
 }
 
-func writeStress(t *testing.T, x *Index, steps int) {
+func writeStress(t *testing.T, w *stressWorld, steps int) {
+	x := w.x
 	r := seeded(t, 11)
 	held := map[int]*Holder{}
 	for step := range steps {
@@ -80,9 +116,9 @@ func writeStress(t *testing.T, x *Index, steps int) {
 		}
 		switch n := r.IntN(100); {
 		case n < 50 && owner(c, i):
-			x.Store(h, Root, stressPath(c)[:1+r.IntN(stressDepth)], Tier(1<<r.IntN(2)))
+			x.Store(h, Root, w.path(c)[:1+r.IntN(stressDepth)], Tier(1<<r.IntN(2)))
 		case n < 95:
-			x.Remove(h, stressPath(c)[r.IntN(stressDepth):], AllTiers)
+			x.Remove(h, w.path(c)[r.IntN(stressDepth):], AllTiers)
 		case n < 97:
 			x.Forget(h)
 			delete(held, i)
@@ -91,7 +127,7 @@ func writeStress(t *testing.T, x *Index, steps int) {
 				t.Error(err)
 			}
 		default:
-			restoreStress(t, x, i, r)
+			restoreStress(t, w, i, r)
 		}
 		if step%4 == 0 {
 			x.Work(200)
@@ -99,8 +135,8 @@ func writeStress(t *testing.T, x *Index, steps int) {
 	}
 }
 
-func restoreStress(t *testing.T, x *Index, i int, r *rand.Rand) {
-	g, err := x.BeginRestore([]Rank{{Worker: "w", DP: int32(i)}})
+func restoreStress(t *testing.T, w *stressWorld, i int, r *rand.Rand) {
+	g, err := w.x.BeginRestore([]Rank{{Worker: "w", DP: int32(i)}})
 	if err != nil {
 		t.Error(err)
 		return
@@ -110,11 +146,11 @@ func restoreStress(t *testing.T, x *Index, i int, r *rand.Rand) {
 			continue
 		}
 		if c%2 == 0 {
-			g.AddRun(Root, stressPath(c), []Holding{{0, Device}})
+			g.AddRun(Root, w.path(c), []Holding{{0, Device}})
 			continue
 		}
 		p := Root
-		for _, k := range stressPath(c) {
+		for _, k := range w.path(c) {
 			g.Add(k, p, []Holding{{0, Device}})
 			p = After(k)
 		}
@@ -126,13 +162,13 @@ func restoreStress(t *testing.T, x *Index, i int, r *rand.Rand) {
 	g.Commit()
 }
 
-func readStress(t *testing.T, x *Index, seed uint64, stop *atomic.Bool) {
+func readStress(t *testing.T, w *stressWorld, seed uint64, stop *atomic.Bool) {
 	r := rand.New(rand.NewPCG(seed, 1))
 	var res Result
 	for !stop.Load() {
 		c := r.IntN(stressChains)
-		path := stressPath(c)
-		x.Match(path, Mode(r.IntN(2)), DefaultWeights, &res)
+		path := w.path(c)
+		w.x.Match(path, Mode(r.IntN(2)), DefaultWeights, &res)
 		for i := range stressRanks {
 			depth, _ := res.Of(Rank{Worker: "w", DP: int32(i)})
 			if depth > 0 && !mayHold(c, int(depth)-1, i) {
@@ -144,19 +180,19 @@ func readStress(t *testing.T, x *Index, seed uint64, stop *atomic.Bool) {
 	}
 }
 
-func exportStress(t *testing.T, x *Index, stop *atomic.Bool) {
+func exportStress(t *testing.T, w *stressWorld, stop *atomic.Bool) {
 	where := map[Key][2]int{}
 	for c := range stressChains {
 		for level := range stressDepth {
-			where[stressKey(c, level)] = [2]int{c, level}
+			where[w.of(c, level)] = [2]int{c, level}
 		}
 	}
 	for !stop.Load() {
-		e := x.Export()
+		e := w.x.Export()
 		for more := true; more && !stop.Load(); {
 			more = e.Next(func(n Node) {
 				at := where[n.Key]
-				if at[1] > 0 && n.Parent != After(stressKey(at[0], at[1]-1)) || at[1] == 0 && n.Parent != Root {
+				if at[1] > 0 && n.Parent != After(w.of(at[0], at[1]-1)) || at[1] == 0 && n.Parent != Root {
 					t.Errorf("level %d of chain %d is exported with parent %v", at[1], at[0], n.Parent)
 				}
 				for _, m := range n.Carriers {
