@@ -95,6 +95,9 @@ func (p *cacheAware) Unsent(d Decision) {
 	if len(d.keys) > 0 {
 		p.predictions.unsent(d.keys, d.depth, tenant{d.hash, uint32(d.life)})
 	}
+	if d.chunks < len(d.texts) {
+		p.texts.unsent(d.texts, d.chunks, tenant{d.hash, uint32(d.life)})
+	}
 }
 
 func (p *cacheAware) Observe(d Decision, cachedTokens int) {
@@ -315,7 +318,7 @@ func (s *scores) decision(candidates []*workers.Rank) Decision {
 	row, seat := &s.rows[s.chosen], &s.roster.seats[s.chosen]
 	d := Decision{Rank: candidates[s.chosen], Reason: s.reason, CreditTokens: int(row.credit)}
 	if len(s.texts) > 0 {
-		d.texts, d.hash, d.life = s.texts, seat.hash, row.life
+		d.texts, d.chunks, d.hash, d.life = s.texts, int(row.chunks), seat.hash, row.life
 		return d
 	}
 	if seat.catalog == none || len(s.keys[seat.catalog]) == 0 {

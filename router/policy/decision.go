@@ -53,6 +53,7 @@ type Decision struct {
 	truth     *truth      // nil when there is nothing to compare with
 	life      uint64      // of what the rank held at the decision
 	texts     []index.Key // of the prompt's text, where it has no block keys
+	chunks    int         // how many of those the rank was sent before
 }
 
 // PromisedTokens is how many tokens of the prompt the chosen rank's index holds: what Observe compares.

@@ -95,6 +95,23 @@ func TestATextWithBlockKeysIsNotGuessedAt(t *testing.T) {
 	}
 }
 
+// What others sent before stays: a prompt that was refused takes only its own end back.
+func TestATextThatWasNotTakenIsNotCredited(t *testing.T) {
+	r := newRig(t, 1)
+	shared := chunks(1, 10)
+	r.policy.Sent(r.decideText(shared, 10))
+	longer := append(append(texts{}, shared...), chunks(2, 10)...)
+	d := r.decideText(longer, 20)
+	r.policy.Sent(d)
+	if got := r.decideText(longer, 20).CreditTokens; got != 20*100*50/100 {
+		t.Fatalf("sent: credit %d", got)
+	}
+	r.policy.Unsent(d)
+	if got := r.decideText(longer, 20).CreditTokens; got != 10*100*50/100 {
+		t.Errorf("taken back: credit %d, want that of the shared part", got)
+	}
+}
+
 // What a guess was sent is never compared with what an engine reports.
 func TestAGuessPromisesNothing(t *testing.T) {
 	r := newRig(t, 1)

@@ -9,6 +9,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/routerfleet/routerfleet/router/index"
@@ -144,6 +145,7 @@ func TestOnlyARefusalOfTheEnginesTakesASentPromptBack(t *testing.T) {
 		defer cancel()
 		r.postContext(ctx, "/v1/completions", `{"model":"m","prompt":[1,2,3,4]}`)
 		<-time.After(time.Second) // inside the bubble: let the router hear of it
+		synctest.Wait()
 		if len(l.sent) != 1 || len(l.unsent) != 0 {
 			t.Errorf("a client that left: sent to %v, taken back of %v", l.sent, l.unsent)
 		}
