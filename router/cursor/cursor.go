@@ -142,15 +142,15 @@ func Relate(a, b Cursor) Relation {
 type Place uint8
 
 const (
-	// PlaceNext: the batch that follows.
+	// PlaceNext is the batch that follows.
 	PlaceNext Place = iota
-	// PlaceGap: a later one.
+	// PlaceGap is a later one.
 	PlaceGap
-	// PlaceDuplicate: one that was applied.
+	// PlaceDuplicate is one that was applied.
 	PlaceDuplicate
-	// PlaceRestart: one of a later life, although its seq is not above the cursor.
+	// PlaceRestart is one of a later life, although its seq is not above the cursor.
 	PlaceRestart
-	// PlaceStale: one above the cursor that was made before it: not the stream of our state.
+	// PlaceStale is one above the cursor that was made before it: not the stream of our state.
 	PlaceStale
 )
 

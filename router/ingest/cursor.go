@@ -2,8 +2,7 @@ package ingest
 
 import "github.com/routerfleet/routerfleet/router/cursor"
 
-// A rank's cursor and what it is made of; see package cursor.
-type (
+type ( // see package cursor
 	Cursor      = cursor.Cursor
 	Incarnation = cursor.Incarnation
 	Start       = cursor.Start

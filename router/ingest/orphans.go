@@ -60,15 +60,14 @@ func (o *orphans) raise(hash uint64, t index.Tier) bool {
 }
 
 // remove books copies out; an orphan without any is gone.
-func (o *orphans) remove(hash uint64, t index.Tier) bool {
+func (o *orphans) remove(hash uint64, t index.Tier) {
 	n, ok := o.byHash[hash]
 	if !ok {
-		return false
+		return
 	}
 	if n.copies, _ = n.copies.less(t); n.copies == 0 {
 		o.drop(n)
 	}
-	return true
 }
 
 // adopt takes an orphan that waits for a parent, nil when there is none any more.
