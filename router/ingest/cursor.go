@@ -2,7 +2,8 @@ package ingest
 
 import "github.com/routerfleet/routerfleet/router/cursor"
 
-type ( // see package cursor
+// Cursor and what it is made of; see package cursor.
+type (
 	Cursor      = cursor.Cursor
 	Incarnation = cursor.Incarnation
 	Start       = cursor.Start
