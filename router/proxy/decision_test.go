@@ -304,6 +304,22 @@ func TestExplainReadsWordsAsTheRequestWould(t *testing.T) {
 	})
 }
 
+func TestNothingIsTokenizedThatNoEngineCanBeSent(t *testing.T) {
+	o := Options{MaxConcurrent: 1, Keys: KeyOptions{
+		Wanted: func() bool { return true }, Chain: ownOnly(shouting{t}),
+		Readers: func(string) []Reader { return []Reader{{Dialect: chat.SGLang}} },
+	}}
+	const talk = `{"model":%q,"messages":[{"role":"user","content":"hello"}]}`
+	bubble(t, o, []string{"a"}, func(r *rig) {
+		r.wantError(r.post("/v1/chat/completions", fmt.Sprintf(talk, "other")), CodeModelNotFound)
+		if !r.handler.admit() { // another request has the only slot
+			t.Fatal("no slot")
+		}
+		defer r.handler.release()
+		r.wantError(r.post("/v1/chat/completions", fmt.Sprintf(talk, "m")), CodeOverloaded)
+	})
+}
+
 func TestWithoutTokensNobodyGetsATable(t *testing.T) {
 	bubble(t, withKeys, []string{"a"}, func(r *rig) {
 		got := r.ask(`{"model":"m","prompt":[1]}`, "X-RouterFleet-Explain", "1", "X-RouterFleet-Token", "")

@@ -52,8 +52,12 @@ func newExchange(h *Handler, w *answer, r *http.Request, rt *route, c call, arri
 	return x
 }
 
-// tokenize finds the prompt's tokens where an index could use their keys. What must not fail for it goes on without.
+// tokenize finds the prompt's tokens where an index could use their keys, and an engine could be sent there. What must not
+// fail for it goes on without.
 func (x *exchange) tokenize() {
+	if ranks, _ := x.h.opts.Workers.Snapshot().Pool(x.request.Model); len(ranks) == 0 {
+		return
+	}
 	defer func() { x.h.survived(recover(), "finding the tokens of a prompt") }()
 	x.keys.read(x.ctx, x.arrived)
 	if x.keys.tokens > 0 {
