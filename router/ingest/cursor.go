@@ -2,13 +2,17 @@ package ingest
 
 import "github.com/routerfleet/routerfleet/router/cursor"
 
-// Cursor and what it is made of; see package cursor.
 type (
-	Cursor      = cursor.Cursor
+	// Cursor says up to where a rank's stream was applied. It is that of package cursor, and so are the others.
+	Cursor = cursor.Cursor
+	// Incarnation is one life of an engine process.
 	Incarnation = cursor.Incarnation
-	Start       = cursor.Start
-	Proof       = cursor.Proof
-	Relation    = cursor.Relation
+	// Start is an engine process's own word for its life.
+	Start = cursor.Start
+	// Proof is why a cursor may be believed.
+	Proof = cursor.Proof
+	// Relation is how two cursors of one rank stand to each other.
+	Relation = cursor.Relation
 )
 
 // The proofs and relations.
