@@ -12,6 +12,8 @@ import (
 	"testing"
 
 	"github.com/routerfleet/routerfleet/router/models"
+	"github.com/routerfleet/routerfleet/router/policy"
+	"github.com/routerfleet/routerfleet/router/workers"
 	"github.com/routerfleet/routerfleet/router/workers/workerstest"
 )
 
@@ -263,4 +265,32 @@ func FuzzWithModel(f *testing.F) {
 			t.Fatalf("%q became %q", body, got)
 		}
 	})
+}
+
+// BenchmarkResolve is what an alias and a split add to a request: a scan of its body, and a copy.
+func BenchmarkResolve(b *testing.B) {
+	registry := workerstest.RegistryWith(b, workers.Options{Models: modelsOf(b, modelsFile)},
+		workerstest.Worker{ID: "a", URL: "http://a:8000", Models: []string{"llama"}}, workerstest.Worker{ID: "b", URL: "http://b:8000", Models: []string{"llama-next"}})
+	p, err := policy.New(policy.NameRoundRobin, policy.Options{})
+	if err != nil {
+		b.Fatal(err)
+	}
+	h, err := New(Options{Models: modelsOf(b, modelsFile), Workers: registry, Policy: p})
+	if err != nil {
+		b.Fatal(err)
+	}
+	rt := &routes[0]
+	for _, name := range []string{"llama", "gpt-4", "canary"} {
+		for _, size := range []int{1 << 10, 48 << 10} {
+			body := []byte(fmt.Sprintf(`{"model":%q,"messages":[{"role":"system","content":%q},{"role":"user","content":"hi"}]}`, name, strings.Repeat("x", size)))
+			b.Run(fmt.Sprintf("name=%s/bytes=%d", name, size), func(b *testing.B) {
+				b.ReportAllocs()
+				b.SetBytes(int64(len(body)))
+				for b.Loop() {
+					c := call{body: body, model: name}
+					h.resolve(&c, rt, false)
+				}
+			})
+		}
+	}
 }
