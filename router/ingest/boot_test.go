@@ -733,3 +733,16 @@ func TestEveryChangeOfAnObligationIsSignalled(t *testing.T) {
 	b.hears(1, 9, 9)
 	signalled("a gap", true)
 }
+
+// Nothing is called grafted that was not, whatever the section turns out to have.
+func TestASectionThatIsNotWhatItWasGraftsNothing(t *testing.T) {
+	b := newBoot(t)
+	v := fickle{b.teaches(1, 5)}
+	b.wantVerdict(v, GraftUncovered, ReasonNone)
+	b.want(Pending, OutcomeNone, -1, 1, 0, -1)
+}
+
+// fickle is a section that keeps other ranks than it was told to.
+type fickle struct{ *section }
+
+func (f fickle) Retain(func(index.Rank) bool) { f.ranks[0].Rank.Worker = "stranger" }

@@ -222,6 +222,7 @@ func (g *graft) begin(p *Pump, offered []snapshot.VettedRank) (more bool) {
 	byRank := map[index.Rank]*scion{}
 	for _, x := range g.ranks {
 		byRank[x.pumped.Rank] = x
+		x.result.Verdict = GraftUncovered // until the section is whole, and if it turns out not to have the rank
 	}
 	g.ranks = g.ranks[:0]
 	ranks := make([]index.Rank, 0, len(offered))

@@ -162,9 +162,12 @@ func (v *section) Retain(keep func(index.Rank) bool) {
 	v.ranks = ranks
 }
 
-func (v *section) next(context.Context) (chunk, error) {
+func (v *section) next(ctx context.Context) (chunk, error) {
 	if v.before != nil {
 		v.before(v.read)
+	}
+	if err := ctx.Err(); err != nil {
+		return nil, err
 	}
 	if v.read == len(v.chunks) {
 		if v.end != nil {
