@@ -183,6 +183,7 @@ func (c *Client) ask(ctx context.Context, e Engine, p Prompt) ([]uint32, error) 
 			c.pause(route, unsupportedFor)
 			continue
 		case errors.Is(err, errRefused): // the engine's word on the prompt, not on itself
+		case err != nil && len(q.body) > excusedBytes: // so clients with long prompts take nobody's tokens away
 		case err != nil:
 			c.fail(healthKey{e.ID, ""})
 		default:

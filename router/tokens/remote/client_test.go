@@ -297,6 +297,24 @@ func TestOnlySoManyQuestionsAreUnderWay(t *testing.T) {
 	})
 }
 
+func TestLongPromptsThatTakeTooLongPauseNoEngine(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		e := &engine{delay: time.Second, routes: map[string]func([]byte) (int, string){pathTokenize: byteTokens}}
+		c, _ := client(t, e, Options{})
+		defer c.Close()
+		target := Engine{ID: "a", URL: "http://a:1"}
+		for i := range 2 * failures {
+			if _, err := c.Tokens(t.Context(), target, Prompt{Text: strings.Repeat("x", excusedBytes+i)}); err == nil {
+				t.Fatal("an engine that takes a second is not waited for")
+			}
+		}
+		e.set(func() { e.delay = 0 })
+		if got, err := c.Tokens(t.Context(), target, Prompt{Text: "short"}); err != nil || len(got) != len("short") {
+			t.Errorf("a short prompt after them: %v, %v", got, err)
+		}
+	})
+}
+
 func TestAnAnswerThatCannotBeTrueIsNone(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		for name, answer := range map[string]struct {

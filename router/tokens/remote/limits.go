@@ -30,6 +30,9 @@ const (
 	// unsupportedFor is how long an engine without the route is not asked: an upgraded engine is another process, but not
 	// always another pod.
 	unsupportedFor = time.Minute
+	// excusedBytes is the longest question that says something of an engine when it fails: a longer one may take more than
+	// DefaultTimeout where nothing is wrong.
+	excusedBytes = 64 << 10
 	// failures in a row pause an engine for pauseFor.
 	failures = 3
 	pauseFor = 10 * time.Second
