@@ -13,6 +13,8 @@ import (
 
 	"github.com/routerfleet/routerfleet/internal/signed"
 	"github.com/routerfleet/routerfleet/router/bootstrap/status"
+	"github.com/routerfleet/routerfleet/router/index"
+	"github.com/routerfleet/routerfleet/router/ingest"
 	"github.com/routerfleet/routerfleet/router/policy"
 	"github.com/routerfleet/routerfleet/router/snapshot"
 )
@@ -116,6 +118,37 @@ func TestABootIsOverAtOnceWhereNoEnginePublishes(t *testing.T) {
 	s := r.status()
 	if s.State != status.StateSettled || s.Verdict != status.VerdictColdTimedOut || !slices.Equal(s.SnapshotFormats, []int{2, 1}) || s.Error != "" {
 		t.Errorf("got %+v", s)
+	}
+}
+
+func TestTheDetailsOfRanksAreThereWhenAskedFor(t *testing.T) {
+	dir := tokenDir(t)
+	if err := os.WriteFile(filepath.Join(dir, signed.FileView), []byte("view-token-of-this-test-0123456789"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	r := start(t, Options{Worker: []string{"http://127.0.0.1:1"}, TokenDir: dir})
+	defer r.stop()
+	if err := r.events.pump.Register(t.Context(), ingest.Registration{
+		Rank: index.Rank{Worker: "w", DP: 3}, Worker: "w", Section: ingest.SectionKey{Model: "m", Scheme: index.SchemeSGLang, BlockSize: 4}, Link: silentLink{},
+	}); err != nil {
+		t.Fatal(err)
+	}
+	for query, want := range map[string]int{"": 0, "?detail=ranks": 1, "?detail=other": 0} {
+		_, admin := r.Addrs()
+		req, err := http.NewRequest(http.MethodGet, "http://"+admin.String()+"/internal/bootstrap"+query, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		req.Header.Set("Authorization", "Bearer view-token-of-this-test-0123456789")
+		resp, err := http.DefaultClient.Do(req)
+		if err != nil {
+			t.Fatal(err)
+		}
+		s, err := status.Decode(resp.Body)
+		resp.Body.Close()
+		if err != nil || len(s.RankRows) != want || want > 0 && (s.RankRows[0].Rank != 3 || !slices.Contains(s.RankRows[0].Flags, "pending")) {
+			t.Errorf("%q: %+v, %v", query, s.RankRows, err)
+		}
 	}
 }
 
