@@ -197,6 +197,10 @@ func (c *Client) ask(ctx context.Context, e Engine, p Prompt) ([]uint32, error) 
 // errRefused says that the engine found the question wrong.
 var errRefused = errors.New("remote: the engine refuses the prompt")
 
+// modelNotFound is in a 404 of vLLM's that is of the model, such as an adapter that another engine has loaded, and not of the
+// route.
+var modelNotFound = []byte(`"NotFoundError"`)
+
 func (c *Client) post(ctx context.Context, e Engine, q question) ([]uint32, error) {
 	req, err := http.NewRequestWithContext(ctx, http.MethodPost, strings.TrimSuffix(e.URL, "/")+q.path, bytes.NewReader(q.body))
 	if err != nil {
@@ -216,6 +220,8 @@ func (c *Client) post(ctx context.Context, e Engine, q question) ([]uint32, erro
 	limit := min(maxAnswerBytes, answerBase+answerPerByte*len(q.body))
 	body, err := io.ReadAll(io.LimitReader(resp.Body, int64(limit)+1))
 	switch code := resp.StatusCode; {
+	case code == http.StatusNotFound && bytes.Contains(body, modelNotFound):
+		return nil, fmt.Errorf("%w: %s%s: it does not serve the model", errRefused, e.URL, q.path)
 	case code == http.StatusNotFound || code == http.StatusMethodNotAllowed || code == http.StatusNotImplemented:
 		return nil, ErrUnsupported
 	case code >= 400 && code < 500 && code != http.StatusTooManyRequests && code != http.StatusRequestTimeout:

@@ -332,6 +332,8 @@ func TestAnAnswerThatCannotBeTrueIsNone(t *testing.T) {
 			"too large for it": {200, strings.Repeat(" ", answerBase+answerPerByte*100) + `{"tokens":[1],"count":1}`, ErrTooLong},
 			"a client's error": {422, `{}`, errRefused},
 			"not there":        {501, `{}`, ErrUnsupported},
+			"no such route":    {404, `{"detail":"Not Found"}`, ErrUnsupported},
+			"no such model":    {404, `{"error":{"message":"no such adapter","type":"NotFoundError","code":404}}`, errRefused},
 			"a server's error": {500, `{}`, nil},
 		} {
 			e := &engine{routes: map[string]func([]byte) (int, string){pathTokenize: func([]byte) (int, string) { return answer.code, answer.text }}}
