@@ -57,7 +57,7 @@ type BootstrapSpec struct {
 	// upstreamPeers are routers of the open SGLang stack to copy from once, when
 	// moving away from them.
 	// +optional
-	UpstreamPeers *UpstreamPeersSpec `json:"upstreamPeers,omitempty"`
+	UpstreamPeers UpstreamPeersSpec `json:"upstreamPeers,omitzero"`
 }
 
 // UpstreamPeersSpec names routers of another kind by their Service.

@@ -68,7 +68,7 @@ func (s *BootstrapSpec) Default() {
 	setDefault(&s.SeedPolicy, SeedPreferred)
 	setDefault(&s.TimeoutSeconds, 60)
 	setDefault(&s.FetchTimeoutSeconds, 120)
-	if s.UpstreamPeers != nil {
+	if s.UpstreamPeers.ServiceName != "" {
 		setDefault(&s.UpstreamPeers.PortName, "http")
 	}
 }

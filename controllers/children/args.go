@@ -137,7 +137,7 @@ func bootstrapArgs(fleet string, s *v1alpha1.RouterFleetSpec) []string {
 	port := "http"
 	if b.Mode == v1alpha1.BootstrapPeer && s.Routing.Policy == v1alpha1.PolicyCacheAware && s.Workers.KVEvents.Mode == v1alpha1.KVEventsEnabled {
 		siblings = serviceSelector(PeerServiceName(fleet))
-		if u := b.UpstreamPeers; u != nil {
+		if u := b.UpstreamPeers; u.ServiceName != "" {
 			upstream, port = serviceSelector(u.ServiceName), u.PortName
 		}
 	}

@@ -74,7 +74,9 @@ func TestTheRouterUnderstandsItsCommandLine(t *testing.T) {
 
 // A router asks where there is something to be told, and nowhere else.
 func TestRoutersAskSiblingsForWhatTheEnginesTold(t *testing.T) {
-	asked := func(changes ...func(*v1alpha1.RouterFleet)) app.PeerOptions { return parse(t, argsOf(t, fleet(changes...))).PeerOptions }
+	asked := func(changes ...func(*v1alpha1.RouterFleet)) app.PeerOptions {
+		return parse(t, argsOf(t, fleet(changes...))).PeerOptions
+	}
 	got := asked()
 	if want := "kubernetes.io/service-name=" + PeerServiceName(fleet().Name); got.KVPeerSelector != want {
 		t.Errorf("siblings are found by %q, want %q", got.KVPeerSelector, want)
@@ -85,7 +87,7 @@ func TestRoutersAskSiblingsForWhatTheEnginesTold(t *testing.T) {
 	got = asked(func(f *v1alpha1.RouterFleet) {
 		f.Spec.Bootstrap = v1alpha1.BootstrapSpec{
 			SeedPolicy: v1alpha1.SeedRequired, TimeoutSeconds: 600, FetchTimeoutSeconds: 30,
-			UpstreamPeers: &v1alpha1.UpstreamPeersSpec{ServiceName: "sgl-router", PortName: "metrics"},
+			UpstreamPeers: v1alpha1.UpstreamPeersSpec{ServiceName: "sgl-router", PortName: "metrics"},
 		}
 	})
 	if got.KVBootstrapTimeoutMS != 600_000 || got.KVBootstrapFetchTimeoutCapMS != 30_000 || !got.KVBootstrapSeedRequired ||

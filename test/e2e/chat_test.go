@@ -147,7 +147,13 @@ func (k *kvFleet) chat(r kvRouter, system int) served {
 	if err != nil {
 		k.Fatalf("send a chat through router %s: %v", r.pod, err)
 	}
-	return served{engine: answer.SystemFingerprint, cached: answer.Usage.PromptTokensDetails.CachedTokens}
+	var by struct {
+		Engine string `json:"system_fingerprint"` // where doubles put their name
+	}
+	if err := json.Unmarshal([]byte(answer.RawJSON()), &by); err != nil {
+		k.Fatalf("who answered a chat: %v", err)
+	}
+	return served{engine: by.Engine, cached: answer.Usage.PromptTokensDetails.CachedTokens}
 }
 
 // chatKnown is nil when every router would send a chat under the system prompt to the engine, for what its index says.
