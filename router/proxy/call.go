@@ -72,5 +72,8 @@ func readCall(body []byte, promptMembers []string, ids *tokenIDs) (call, *Error)
 		return call{}, &Error{Code: CodeBadRequest, Param: "model", Message: "model must be a string"}
 	}
 	c.prompt, c.written = readPrompt(promptValue, ids), promptValue
+	if c.tools && c.prompt.form == formOther { // a template writes them into the prompt
+		c.prompt.tokens += textTokens(textBytes(c.toolsValue))
+	}
 	return c, nil
 }

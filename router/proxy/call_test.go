@@ -146,3 +146,21 @@ func TestUnknownRoutesMethodsAndDisguisedPathsNeverReachAnEngine(t *testing.T) {
 		}
 	}
 }
+
+func TestToolsCountInTheSizeOfAChatAndOfNothingElse(t *testing.T) {
+	const tools = `"tools":[{"type":"function","function":{"name":"f","description":"` + "a description of forty letters and signs!" + `"}}]`
+	size := func(member, body string) int {
+		c, fault := readCall([]byte(body), []string{member}, nil)
+		if fault != nil {
+			t.Fatal(fault)
+		}
+		return c.prompt.tokens
+	}
+	const chat, text = `{"messages":[{"role":"user","content":"hi"}]`, `{"prompt":"hi"`
+	if plain, more := size("messages", chat+`}`), size("messages", chat+`,`+tools+`}`); more < plain+10 {
+		t.Errorf("a chat of %d tokens has %d with tools", plain, more)
+	}
+	if plain, more := size("prompt", text+`}`), size("prompt", text+`,`+tools+`}`); more != plain {
+		t.Errorf("a text of %d tokens has %d with tools", plain, more)
+	}
+}
