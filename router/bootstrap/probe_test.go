@@ -155,6 +155,25 @@ func TestProbeVerdictsAreOfAfterTheGraft(t *testing.T) {
 	})
 }
 
+// A question that cannot be judged yet is not asked in a loop.
+func TestSurveysKeepALeastDistance(t *testing.T) {
+	run(t, map[string]*fakePeer{"b": witness("e1", 4)}, func(r *rig) {
+		r.know("b")
+		r.graftedAt("e1", 5)
+		r.pump.with("e1", func(k *Rank) {
+			awaiting := *k.Awaiting
+			awaiting.Since = time.Now().Add(time.Hour) // a clock that is ahead
+			k.Awaiting = &awaiting
+		})
+		r.machine.mem[r.pump.rank("e1").Rank] = &rankMemory{probeEpoch: r.pump.epochs, probeAt: time.Now(), behindAt: -1, named: map[string]naming{}}
+		before := r.client.peer("b").asked
+		r.after(10 * time.Second)
+		if got := r.client.peer("b").asked - before; got > 101 {
+			t.Fatalf("asked %d times in ten seconds", got)
+		}
+	})
+}
+
 func TestASeamThatIsNotProvenBlocksTheVerdictAndNotReadiness(t *testing.T) {
 	run(t, map[string]*fakePeer{"b": witness("e1", 4)}, func(r *rig) {
 		r.know("b")

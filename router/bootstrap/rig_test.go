@@ -258,8 +258,9 @@ type fakePeer struct {
 	builds int
 	asked  int
 	format int
-	// wants are the fetches it served.
-	wants []snapshot.Want
+	// wants are the fetches it served, and when.
+	wants   []snapshot.Want
+	wantsAt []time.Time
 	// breaks has a body end before its end.
 	breaks bool
 }
@@ -295,7 +296,7 @@ func (c *fakeClient) peer(id string) fakePeer {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	p := *c.peers[id]
-	p.wants = slices.Clone(p.wants)
+	p.wants, p.wantsAt = slices.Clone(p.wants), slices.Clone(p.wantsAt)
 	return p
 }
 
@@ -339,7 +340,7 @@ func (c *fakeClient) Fetch(ctx context.Context, p peers.Peer, _ bool, w snapshot
 	if err = cmp.Or(err, f.fetchErr); err != nil {
 		return nil, err
 	}
-	c.set(p.ID, func(f *fakePeer) { f.wants = append(f.wants, w) })
+	c.set(p.ID, func(f *fakePeer) { f.wants, f.wantsAt = append(f.wants, w), append(f.wantsAt, time.Now()) })
 	b := &fakeBody{peer: f, table: f.table()}
 	if !f.ready {
 		return b, &snapshot.Rejection{Reason: snapshot.ProducerCold}
