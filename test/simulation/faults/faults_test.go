@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -17,8 +18,9 @@ import (
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 var (
-	runs  = flag.Int("runs", 7, "seeds of the fault matrix")
+	runs  = flag.Int("runs", 200, "seeds of the fault matrix")
 	first = flag.Uint64("first-seed", 0, "the first of them")
+	box   = flag.Duration("box", time.Minute, "begin no seed after this time; 0: run them all")
 )
 
 // mixes are the kinds of fleets. Seeds go round them.
@@ -159,30 +161,36 @@ func (w *world) revive() {
 // After faults of every kind each replica's answers equal the engines' true content, or the rank says what it is worth; and
 // no rank ever claims what is not true as of its cursor.
 func TestFaultMatrix(t *testing.T) {
-	all := map[string]int{}
-	for seed := *first; seed < *first+uint64(*runs); seed++ {
-		m := mixes[seed%uint64(len(mixes))]
-		t.Run(fmt.Sprintf("seed=%d,%s", seed, m.name), func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				w := newWorld(t, seed, m)
-				w.play()
-				for _, v := range w.violated {
-					t.Errorf("seed %d (%s): %s", seed, m.name, v)
+	var (
+		mu    sync.Mutex // guards all and done
+		all   = map[string]int{}
+		done  int
+		begin = time.Now()
+	)
+	t.Run("seeds", func(t *testing.T) {
+		for seed := *first; seed < *first+uint64(*runs); seed++ {
+			m := mixes[seed%uint64(len(mixes))]
+			t.Run(fmt.Sprintf("seed=%d,%s", seed, m.name), func(t *testing.T) {
+				t.Parallel()
+				if *box > 0 && time.Since(begin) > *box && seed >= *first+uint64(len(mixes)) {
+					return // counted below
 				}
-				if testing.Verbose() && (t.Failed() || *runs == 1) {
-					t.Log("\n" + w.story.String())
-				}
-				for what, n := range w.counts {
+				counts := matrix(t, seed, m)
+				mu.Lock()
+				defer mu.Unlock()
+				done++
+				for what, n := range counts {
 					all[what] += n
 				}
 			})
-		})
-	}
+		}
+	})
+	t.Logf("%d of %d seeds in %s", done, *runs, time.Since(begin).Round(time.Second))
 	for _, what := range slices.Sorted(maps.Keys(all)) {
 		t.Logf("%6d %s", all[what], what)
 	}
 	for _, must := range []string{"graft grafted none", "repair replay", "gaps", "end whole", "restart start"} {
-		if *runs >= len(mixes) && all[must] == 0 {
+		if done >= len(mixes) && all[must] == 0 {
 			t.Errorf("no run had %q: the faults do not bite", must)
 		}
 	}
@@ -195,4 +203,20 @@ func TestFaultMatrix(t *testing.T) {
 	if whole < others {
 		t.Errorf("%d ranks end whole, %d do not: the protocol does not heal", whole, others)
 	}
+}
+
+// matrix plays one seed and gives what happened.
+func matrix(t *testing.T, seed uint64, m mix) (counts map[string]int) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, seed, m)
+		w.play()
+		for _, v := range w.violated {
+			t.Errorf("seed %d (%s): %s", seed, m.name, v)
+		}
+		if testing.Verbose() && (t.Failed() || *runs == 1) {
+			t.Log("\n" + w.story.String())
+		}
+		counts = w.counts
+	})
+	return counts
 }

@@ -238,7 +238,11 @@ func (w *world) play() {
 	}
 	cancel()
 	tasks.Wait()
+	sleep(w.t.Context(), dialsFor)
 }
+
+// dialsFor is longer than any dial: net/http goes on dialling for a request that is over.
+const dialsFor = time.Minute
 
 func (w *world) begin(name string) {
 	r := w.run(name)
