@@ -56,7 +56,7 @@ func (w *world) run(name string) *replica {
 	r.registry = peers.NewRegistry(nil, true, nil)
 	r.transport = &http.Transport{DialContext: r.dial, DisableKeepAlives: true, DisableCompression: true}
 	client := snapshot.NewClient(snapshot.ClientOptions{Keys: peerKeys, Transport: r.transport, IdleTimeout: 10 * time.Second})
-	r.coordinator, err = bootstrap.New(bootstrap.Options{PodUID: r.uid, Pump: pumpOf{r}, Client: clientOf{client}, Peers: r.registry,
+	r.coordinator, err = bootstrap.New(bootstrap.Options{PodUID: r.uid, Pump: pumpOf{r}, Client: bootstrap.OfClient(client), Peers: r.registry,
 		Complete: func() bool { return true }, Log: log})
 	if err != nil {
 		w.t.Fatal(err)
@@ -275,32 +275,10 @@ type pumpOf struct{ *replica }
 
 func (p pumpOf) Changed() <-chan struct{} { return p.pump.Changed() }
 
-func (p pumpOf) Ranks() []bootstrap.Rank {
-	list := p.pump.View().Ranks()
-	out := make([]bootstrap.Rank, 0, len(list))
-	for _, r := range list {
-		st := r.Status()
-		blocks := int64(0)
-		for _, n := range st.Blocks {
-			blocks += n
-		}
-		out = append(out, bootstrap.Rank{
-			Rank: r.Rank, Name: r.Worker, Worker: r.Engine, Section: p.pump.SnapshotKey(r.Section),
-			Following: st.State == ingest.Following || st.State == ingest.Repairing || st.State == ingest.Cold,
-			Proving:   st.State == ingest.Proving, Connected: st.Connected, Cursor: st.Cursor, Life: st.Life,
-			Digest: st.Digest, DigestVersion: st.DigestVersion, WalkedTo: st.WalkedTo, Blocks: blocks,
-			Suspect: st.Trust.Suspect, SeededFrom: st.SeededFrom, Owed: st.Owed, Awaiting: st.Awaiting, Outcome: st.Outcome,
-		})
-	}
-	return out
-}
+func (p pumpOf) Ranks() []bootstrap.Rank { return bootstrap.OfPump(p.pump).Ranks() }
 
 func (p pumpOf) Graft(ctx context.Context, s bootstrap.Section, owed []ingest.RankEpoch) ([]ingest.GraftResult, error) {
-	v, ok := s.(*snapshot.Vetted)
-	if !ok {
-		return nil, fmt.Errorf("%T is no vetted section", s)
-	}
-	out, err := p.pump.Graft(ctx, v, owed)
+	out, err := bootstrap.OfPump(p.pump).Graft(ctx, s, owed)
 	for _, g := range out {
 		p.w.count("graft " + g.Verdict.String() + " " + g.Reason.String())
 		p.w.say("%s graft of %v: %v %v at %d", p.name, g.Rank, g.Verdict, g.Reason, g.Cursor.Seq)
@@ -332,33 +310,4 @@ func (p pumpOf) Equal(ctx context.Context, r index.Rank, at ingest.Cursor) error
 func (p pumpOf) Behind(ctx context.Context, r index.Rank, at, sibling ingest.Cursor) error {
 	p.w.count("behind")
 	return p.pump.Behind(ctx, r, at, sibling)
-}
-
-// clientOf is the client as the coordinator sees it.
-type clientOf struct{ *snapshot.Client }
-
-func peerOf(p peers.Peer, upstream bool) snapshot.Peer {
-	return snapshot.Peer{Name: p.UID, URL: p.URL, Upstream: upstream}
-}
-
-func (c clientOf) Cursors(ctx context.Context, p peers.Peer) (*snapshot.Table, error) {
-	return c.Client.Cursors(ctx, peerOf(p, false))
-}
-
-func (c clientOf) Fetch(ctx context.Context, p peers.Peer, upstream bool, w snapshot.Want) (bootstrap.Body, error) {
-	body, err := c.Client.Fetch(ctx, peerOf(p, upstream), w)
-	if body == nil {
-		return nil, err
-	}
-	return bodyOf{body}, err
-}
-
-type bodyOf struct{ *snapshot.Body }
-
-func (b bodyOf) Next(ctx context.Context) (bootstrap.Section, error) {
-	v, err := b.Body.Next(ctx)
-	if v == nil {
-		return nil, err
-	}
-	return v, err
 }
