@@ -202,7 +202,7 @@ func (m *machine) step(now time.Time, w world, in input) []action {
 	m.sweepStep(now)
 	m.repairStep(now)
 	m.healStep(now)
-	m.probeStep(now)
+	m.probeStep()
 	m.auditStep(now)
 	m.surveyStep(now)
 	out := m.actions

@@ -9,7 +9,7 @@ import (
 
 // probeStep sets when the seam of a graft is asked about. Silence of an engine is no evidence that nothing came: the
 // bounded wait ends in a question to the siblings.
-func (m *machine) probeStep(now time.Time) {
+func (m *machine) probeStep() {
 	for i := range m.ranks {
 		r := &m.ranks[i]
 		if r.Awaiting == nil {

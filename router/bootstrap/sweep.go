@@ -314,8 +314,12 @@ func (m *machine) learn(now time.Time, was *fetching, f fetched, answered map[in
 		p.lastBody = now
 	}
 	for rank := range was.asked {
-		if !answered[rank] {
-			p.missed(rank, now)
+		if answered[rank] {
+			continue
+		}
+		p.missed(rank, now)
+		if why := f.left[rank]; why != "" {
+			m.log.Info("rank not delivered", "rank", rank.DP, "worker", m.nameOf(rank), "peer", was.peer.Name, "reason", string(why))
 		}
 	}
 	switch outcome {

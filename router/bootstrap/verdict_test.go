@@ -186,6 +186,24 @@ func TestLosingWhatWasHeldSetsSettledAtAnew(t *testing.T) {
 	})
 }
 
+// A boot is not over while an engine was not asked for its events: its ranks may be all there is.
+func TestABootWaitsForEnginesThatWereNotAsked(t *testing.T) {
+	run(t, map[string]*fakePeer{"b": warm("e1")}, func(r *rig) {
+		r.setComplete(false)
+		r.know("b")
+		r.pump.boot("e1", true)
+		r.after(10 * time.Second)
+		if ok, _ := r.Ready(); ok {
+			t.Fatal("ready although an engine was not asked")
+		}
+		r.setComplete(true)
+		r.after(2 * time.Second)
+		if ok, why := r.Ready(); !ok {
+			t.Fatalf("not ready: %s", why)
+		}
+	})
+}
+
 func TestReadinessLatchesAndWaitsForTheBoot(t *testing.T) {
 	run(t, map[string]*fakePeer{"b": {err: errDown}}, func(r *rig) {
 		r.know("b")
