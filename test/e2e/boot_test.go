@@ -94,6 +94,44 @@ func TestBootAReplicaThatCannotAskSaysSoAndHealsWhenItCan(t *testing.T) {
 	k.mustGoTo(a)
 }
 
+// TestBootGoesOnThroughWhatHappensMeanwhile: a router is replaced again and again, each time while something else goes wrong.
+// In the end all say the same, and it is true.
+func TestBootGoesOnThroughWhatHappensMeanwhile(t *testing.T) {
+	t.Parallel()
+	s := newScope(t)
+	e := s.startEngines(2, kvEngineArgs...)
+	k := s.followsEvents(e, 2, replicas(3), contiguous)
+	a, b := k.serveFirst(), k.serveFirst()
+	k.await("every router knows both prefixes", func() error { return all(k.known(a), k.known(b)) })
+	for _, step := range []struct {
+		name string
+		run  func(k *kvFleet)
+	}{
+		{"an engine restarts", func(k *kvFleet) {
+			k.engines.fault(a.engine, `{"name":"restart","seq":0,"cut":true}`)
+			a = held{prefix: k.newPrefix(kvPrefixPages), engine: a.engine}
+			k.give(a.engine, a.prefix)
+		}},
+		{"a sibling is killed", func(k *kvFleet) { k.mustKubectl("delete", "pod", k.routers[1].pod, "--grace-period=0", "--force") }},
+		{"the routers' rights are taken", func(k *kvFleet) { k.mustKubectl("delete", "rolebinding", "-l", k.selector()) }},
+	} {
+		if !t.Run(step.name, func(t *testing.T) {
+			k := k.in(t)
+			k.again()
+			k.mustKubectl("delete", "pod", k.routers[0].pod, "--wait=false")
+			step.run(k)
+			k.eventually(rollTimeout, "three routers have one view", func() error { return k.oneView(3) })
+			k.again()
+			k.await("it is the engines'", func() error { return all(k.known(a), k.known(b)) })
+		}) {
+			return
+		}
+	}
+	k.again()
+	k.mustGoTo(a)
+	k.mustGoTo(b)
+}
+
 // again finds the routers there are now.
 func (k *kvFleet) again() {
 	k.Helper()
@@ -120,9 +158,15 @@ func (k *kvFleet) mustBeOneView(n int) {
 
 // oneView is nil when n routers call themselves warm, and say the same of every rank.
 func (k *kvFleet) oneView(n int) error {
+	if err := k.readyRouters(n); err != nil {
+		return err
+	}
 	views := map[string][]string{}
 	for _, pod := range k.pods() {
-		code, body := k.adminGet(pod.Name, "/internal/bootstrap?detail=ranks", k.admin)
+		code, body, err := k.askAdmin(pod.Name, "/internal/bootstrap?detail=ranks", k.admin)
+		if err != nil {
+			return err
+		}
 		var s status.Status
 		if err := json.Unmarshal(body, &s); err != nil || code != 200 {
 			return fmt.Errorf("router %s: /internal/bootstrap?detail=ranks answers %d %.200s (%v)", pod.Name, code, body, err)

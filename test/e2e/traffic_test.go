@@ -185,23 +185,30 @@ func (l *load) mustHaveServedAll() *loadgen.Result {
 // the API server's proxy keeps Authorization to itself.
 func (s *scope) adminGet(pod, path, token string) (status int, body []byte) {
 	s.Helper()
-	address, stop, err := s.Forward(s.ctx, s.namespace, pod, live.RouterAdminPort)
+	status, body, err := s.askAdmin(pod, path, token)
 	if err != nil {
 		s.Fatal(err)
+	}
+	return status, body
+}
+
+// askAdmin is adminGet of a pod that may be gone.
+func (s *scope) askAdmin(pod, path, token string) (status int, body []byte, err error) {
+	address, stop, err := s.Forward(s.ctx, s.namespace, pod, live.RouterAdminPort)
+	if err != nil {
+		return 0, nil, err
 	}
 	defer stop()
 	request, err := http.NewRequestWithContext(s.ctx, http.MethodGet, "http://"+address+path, nil)
 	if err != nil {
-		s.Fatal(err)
+		return 0, nil, err
 	}
 	request.Header.Set("Authorization", "Bearer "+token)
 	response, err := http.DefaultClient.Do(request)
 	if err != nil {
-		s.Fatal(err)
+		return 0, nil, err
 	}
 	defer response.Body.Close()
-	if body, err = io.ReadAll(response.Body); err != nil {
-		s.Fatal(err)
-	}
-	return response.StatusCode, body
+	body, err = io.ReadAll(response.Body)
+	return response.StatusCode, body, err
 }
