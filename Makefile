@@ -87,6 +87,10 @@ bench: ## Measure router, index, events and tokens beside plainer ones, write do
 	go run ./test/bench/chats --write docs/tokenizer.md
 	go run ./test/bench/snapshot --large --write docs/performance.md
 
+.PHONY: simulate-full
+simulate-full: ## The fault matrix of the replicas' indexes with 10,000 seeds; an hour and more
+	go test -run TestFaultMatrix -count=1 -timeout 4h ./test/simulation/faults -args -runs 10000 -box 0
+
 .PHONY: experiment-rolling
 experiment-rolling: ## What a rolling update costs of the hit ratio, warm and cold: the whole trace, in virtual time
 	go test -tags experiment -run TestRollingExperiment -count=1 -v -timeout 30m ./test/simulation
