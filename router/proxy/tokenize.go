@@ -2,6 +2,7 @@ package proxy
 
 import (
 	"context"
+	"slices"
 	"time"
 
 	"github.com/zeebo/xxh3"
@@ -40,6 +41,8 @@ type reading struct {
 	// shadow is how many tokens the model's own files make of it while they are not used, 0: not counted.
 	shadow int
 	asked  remote.Prompt
+	// told is the question of which the tokens of path Engine are the answer.
+	told remote.Prompt
 }
 
 // read finds the tokens of a prompt that is text or chat, for each dialect in which engines that could use the keys read
@@ -103,6 +106,8 @@ func (p *promptKeys) readFor(ctx context.Context, reader Reader, base, adapter s
 		return reading{miss: miss}
 	}
 	r := reading{asked: remote.Prompt{Model: request.Served, Text: request.Text, Bare: request.Bare, Chat: request.Chat}}
+	var told remote.Prompt
+	request.Asked = &told
 	ids := idPool.Get().(*tokenIDs)
 	var why chain.Reason
 	ids.list, r.path, why = p.maker.opts.Chain.Tokens(ctx, ids.list[:0], request)
@@ -114,7 +119,7 @@ func (p *promptKeys) readFor(ctx context.Context, reader Reader, base, adapter s
 		r.path, r.miss = chain.None, missTooLong
 		ids.free()
 	default:
-		r.ids = ids
+		r.ids, r.told = ids, told
 	}
 	if r.path != chain.Own && p.maker.opts.Parity != nil && (why == chain.Distrusted || r.path == chain.Engine) {
 		r.shadow = p.maker.shadow(ctx, request)
@@ -263,35 +268,52 @@ func textChunks(c *call) []tokens.Key {
 	return keys
 }
 
-// compare tells parity what an answer says of its prompt.
+// compare holds what an answer says of its prompt against the tokens that were used, and against the router's own.
 func (p *promptKeys) compare(rank string, u Usage, told *tokenIDs) {
-	watch := p.maker.opts.Parity
-	if watch == nil || !u.Known {
+	if !u.Known {
 		return
 	}
+	if told != nil && told.bad {
+		told = nil
+	}
 	for _, reader := range p.readers {
-		r := p.readings[reader.Dialect]
-		ours := r.shadow
-		if r.path == chain.Own {
-			ours = len(r.ids.list)
-		}
-		if ours == 0 {
-			continue
-		}
 		for _, e := range reader.Engines {
 			if e.ID != rank {
 				continue
 			}
-			if told != nil && !told.bad && r.path == chain.Own {
-				watch.Told(e, p.kind(), r.ids.list, told.list)
-				return
+			r := &p.readings[reader.Dialect]
+			if r.path == chain.Engine {
+				p.compareTold(e, r, u, told)
 			}
-			watch.Counted(e, p.kind(), ours, u.Prompt)
-			if r.path == chain.Own {
-				watch.Sample(e, p.kind(), r.asked, r.ids.list)
-			}
+			p.compareOwn(e, r, u, told)
 			return
 		}
+	}
+}
+
+// compareTold tells whom engines are asked through whether they told right.
+func (p *promptKeys) compareTold(e parity.Engine, r *reading, u Usage, told *tokenIDs) {
+	right := len(r.ids.list) == u.Prompt
+	if told != nil {
+		right = slices.Equal(r.ids.list, told.list)
+	}
+	p.maker.opts.Chain.Asker.Heard(e.Dialect, r.told, r.ids.list, right)
+}
+
+// compareOwn tells parity of the router's own tokens, used or not.
+func (p *promptKeys) compareOwn(e parity.Engine, r *reading, u Usage, told *tokenIDs) {
+	watch := p.maker.opts.Parity
+	switch {
+	case watch == nil:
+	case r.path != chain.Own:
+		if r.shadow > 0 {
+			watch.Counted(e, p.kind(), r.shadow, u.Prompt)
+		}
+	case told != nil:
+		watch.Told(e, p.kind(), r.ids.list, told.list)
+	default:
+		watch.Counted(e, p.kind(), len(r.ids.list), u.Prompt)
+		watch.Sample(e, p.kind(), r.asked, r.ids.list)
 	}
 }
 

@@ -5,6 +5,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
+	"net/http"
 	"slices"
 	"strings"
 	"testing"
@@ -37,15 +39,29 @@ func toy(tb testing.TB) *tokenizer.Model {
 	return m
 }
 
-// teller answers every question with some tokens, or with an error.
+// teller answers every question with some tokens, or with an error. It keeps what it heard of them.
 type teller struct {
-	ids   []uint32
-	err   error
-	asked []remote.Prompt
+	ids    []uint32
+	err    error
+	asked  []remote.Prompt
+	whom   []string
+	right  int
+	wrongs []remote.Prompt
 }
 
-func (t *teller) Tokens(_ context.Context, _ remote.Engine, p remote.Prompt) ([]uint32, error) {
-	t.asked = append(t.asked, p)
+func (t *teller) Heard(_ chat.Dialect, p remote.Prompt, told []uint32, right bool) {
+	switch {
+	case !slices.Equal(told, t.ids):
+		t.wrongs = append(t.wrongs, remote.Prompt{Model: "what was not told"})
+	case right:
+		t.right++
+	default:
+		t.wrongs = append(t.wrongs, p)
+	}
+}
+
+func (t *teller) Tokens(_ context.Context, e remote.Engine, p remote.Prompt) ([]uint32, error) {
+	t.asked, t.whom = append(t.asked, p), append(t.whom, e.ID)
 	return t.ids, t.err
 }
 
@@ -345,6 +361,74 @@ func TestAnswersAreHeldAgainstTheRoutersTokens(t *testing.T) {
 	answer([]uint32{1, 2, 3}, right)
 	if watch.Book().Trusted(group) {
 		t.Error("tokens in the answer were not heard")
+	}
+}
+
+func TestWhatAnEngineToldIsHeldAgainstTheAnswer(t *testing.T) {
+	const body = `{"model":"base","prompt":"hello"}`
+	for _, c := range []struct {
+		name  string
+		rank  string
+		usage Usage
+		told  *tokenIDs
+		right int
+		wrong int
+	}{
+		{"as many", "v", Usage{Known: true, Prompt: 8}, nil, 1, 0},
+		{"one more", "v", Usage{Known: true, Prompt: 9}, nil, 0, 1},
+		{"other tokens", "v", Usage{Known: true, Prompt: 8}, &tokenIDs{list: make([]uint32, 8)}, 0, 1},
+		{"no tokens", "v", Usage{Known: true, Prompt: 8}, &tokenIDs{bad: true}, 1, 0},
+		{"no usage", "v", Usage{Prompt: 9}, nil, 0, 0},
+		{"an engine that is not followed", "gone", Usage{Known: true, Prompt: 9}, nil, 0, 0},
+	} {
+		engine := &teller{ids: []uint32{1, 2, 3, 4, 5, 6, 7, 8}}
+		k, _ := wording(t, &chain.Chain{Asker: engine}, nil)
+		readBy(t, k, "/v1/completions", body).compare(c.rank, c.usage, c.told)
+		if engine.right != c.right || len(engine.wrongs) != c.wrong {
+			t.Errorf("%s: right %d times, wrong %+v", c.name, engine.right, engine.wrongs)
+		}
+		if c.wrong > 0 && (engine.wrongs[0].Text != "hello" || engine.wrongs[0].Model != "base") {
+			t.Errorf("%s: wrong of %+v", c.name, engine.wrongs[0])
+		}
+	}
+}
+
+// answers is a transport of engines that tell eight tokens of everything.
+type answers struct{ asked int }
+
+func (a *answers) RoundTrip(*http.Request) (*http.Response, error) {
+	a.asked++
+	return &http.Response{StatusCode: http.StatusOK, Body: io.NopCloser(strings.NewReader(`{"tokens":[1,2,3,4,5,6,7,8],"count":8}`))}, nil
+}
+
+func TestATellerThatLiesIsAskedAgainAndThenNoMore(t *testing.T) {
+	engine := &answers{}
+	client, err := remote.New(remote.Options{Transport: engine, Timeout: time.Minute})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer client.Close()
+	k, _ := wording(t, &chain.Chain{Asker: client}, nil)
+	vllm := k.opts.Readers("base")[:1]
+	k.opts.Readers = func(string) []Reader { return vllm }
+	answer := func(prompt string, counted int) *promptKeys {
+		p := readBy(t, k, "/v1/completions", `{"model":"base","prompt":"`+prompt+`"}`)
+		p.compare("v", Usage{Known: true, Prompt: counted}, nil)
+		return p
+	}
+	answer("hello", 8)
+	answer("hello", 9)
+	if engine.asked != 1 {
+		t.Fatalf("asked %d times for what is kept", engine.asked)
+	}
+	for range 31 {
+		answer("hello", 9)
+	}
+	if engine.asked != 32 {
+		t.Fatalf("asked %d times, want once for each wrong answer", engine.asked)
+	}
+	if p := answer("another", 9); p.path != pathApproximate || p.miss != missNone || p.readings[chat.VLLM].miss != missEngine || engine.asked != 32 {
+		t.Errorf("by %s, miss %s, asked %d times", p.path, p.readings[chat.VLLM].miss, engine.asked)
 	}
 }
 

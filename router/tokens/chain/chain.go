@@ -71,6 +71,8 @@ type Request struct {
 	Day           time.Time
 	// Engine chooses whom to ask; false when there is nobody. nil: nobody is asked.
 	Engine func() (remote.Engine, bool)
+	// Asked is set to the question of which tokens of path Engine are the answer. nil: nobody wants it.
+	Asked *remote.Prompt
 }
 
 func (r Request) prompt() remote.Prompt {
@@ -89,6 +91,8 @@ var _ OwnWay = (*model.Model)(nil)
 // Asker asks an engine; *remote.Client is one.
 type Asker interface {
 	Tokens(ctx context.Context, e remote.Engine, p remote.Prompt) ([]uint32, error)
+	// Heard takes whether tokens that were told turned out right.
+	Heard(d chat.Dialect, p remote.Prompt, told []uint32, right bool)
 }
 
 // Chain is the ways there are. A zero one knows none.
@@ -176,7 +180,8 @@ func (c *Chain) ask(ctx context.Context, dst []uint32, r Request, own OwnWay, wh
 			return dst, None, reason(err)
 		}
 	}
-	tokens, err := c.Asker.Tokens(ctx, engine, r.prompt())
+	asked := r.prompt()
+	tokens, err := c.Asker.Tokens(ctx, engine, asked)
 	if errors.Is(err, remote.ErrUnsupported) && r.Chat != nil && own != nil && own.Chats() {
 		// Our text and the engine's tokenizer. Chats that parity distrusts may be so for their template: of these only
 		// texts would be right.
@@ -184,11 +189,15 @@ func (c *Chain) ask(ctx context.Context, dst []uint32, r Request, own OwnWay, wh
 			return dst, None, why
 		}
 		if rendered, renderErr := c.render(ctx, own, r); renderErr == nil {
-			tokens, err = c.Asker.Tokens(ctx, engine, rendered)
+			asked = rendered
+			tokens, err = c.Asker.Tokens(ctx, engine, asked)
 		}
 	}
 	switch {
 	case err == nil:
+		if r.Asked != nil {
+			*r.Asked = asked
+		}
 		return append(dst, tokens...), Engine, Found
 	case errors.Is(err, remote.ErrUnsupported):
 		return dst, None, why

@@ -42,6 +42,8 @@ func (a asker) Tokens(_ context.Context, _ remote.Engine, p remote.Prompt) ([]ui
 	return []uint32{3}, a.texts
 }
 
+func (a asker) Heard(chat.Dialect, remote.Prompt, []uint32, bool) {}
+
 func TestTheFirstWayThatKnowsServes(t *testing.T) {
 	text := Request{Model: "m", Text: "x"}
 	talk := Request{Model: "m", Chat: []byte("{}"), Kind: parity.Chat}
@@ -99,9 +101,14 @@ func TestTheFirstWayThatKnowsServes(t *testing.T) {
 // tokenizer could not do it.
 func TestOurTextMayGetTheEnginesTokens(t *testing.T) {
 	ways := Chain{Models: func(string) OwnWay { return optionsOnce{} }, Asker: asker{chats: remote.ErrUnsupported}}
-	got, path, _ := ways.Tokens(t.Context(), nil, Request{Chat: []byte("{}"), Engine: func() (remote.Engine, bool) { return remote.Engine{}, true }})
+	var asked remote.Prompt
+	r := Request{Served: "s", Chat: []byte("{}"), Engine: func() (remote.Engine, bool) { return remote.Engine{}, true }, Asked: &asked}
+	got, path, _ := ways.Tokens(t.Context(), nil, r)
 	if !slices.Equal(got, []uint32{5}) || path != Engine {
 		t.Errorf("%v by %s", got, path)
+	}
+	if asked.Text != "rendered" || !asked.Bare || asked.Model != "s" || asked.Chat != nil {
+		t.Errorf("the question was %+v", asked)
 	}
 }
 

@@ -12,6 +12,8 @@ import (
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/routerfleet/routerfleet/router/tokens/chat"
 )
 
 // Options of a Client. Zero values mean the stated default.
@@ -50,8 +52,10 @@ type flight struct {
 	err    error
 }
 
-// healthKey is a route of an engine; an empty path stands for the engine.
+// healthKey is a route of an engine; an empty path stands for the engine, anyAnswer for whether what it tells is right.
 type healthKey struct{ engine, path string }
+
+const anyAnswer = "*"
 
 type health struct {
 	failed int
@@ -91,6 +95,9 @@ func (c *Client) Tokens(ctx context.Context, e Engine, p Prompt) ([]uint32, erro
 	if tokens, ok := c.cache.get(k); ok {
 		c.metrics.asked.WithLabelValues(resultCached).Inc()
 		return tokens, nil
+	}
+	if c.paused(healthKey{e.ID, anyAnswer}) {
+		return nil, c.metrics.counted(ErrBusy)
 	}
 	f, err := c.fly(ctx, k, e, p)
 	if err != nil {
@@ -142,7 +149,7 @@ func (c *Client) fly(ctx context.Context, k key, e Engine, p Prompt) (*flight, e
 		began := c.opts.Now()
 		f.tokens, f.err = c.ask(asking, e, p)
 		if f.err == nil {
-			c.cache.put(k, f.tokens)
+			c.cache.put(k, e.ID, f.tokens)
 			c.metrics.duration.Observe(c.opts.Now().Sub(began).Seconds())
 		}
 		_ = c.metrics.counted(f.err)
@@ -269,6 +276,33 @@ func (c *Client) fail(k healthKey) {
 	h := c.of(k)
 	if h.failed++; h.failed >= failures {
 		h.failed, h.until = 0, c.opts.Now().Add(pauseFor)
+	}
+}
+
+// Heard takes what became of the tokens that were told for a prompt: whether an engine that answered it had as many. Wrong
+// ones are forgotten, and an engine that told differences in a row is not asked for doubtedFor; then it is believed again, but
+// failures in a row are enough until one is right.
+func (c *Client) Heard(d chat.Dialect, p Prompt, told []uint32, right bool) {
+	teller, ok := c.cache.judge(p.key(d), told, right)
+	if !ok {
+		return
+	}
+	if !right {
+		c.metrics.wrong.Inc()
+	}
+	k := healthKey{teller, anyAnswer}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	h := c.health[k]
+	switch {
+	case h != nil && c.opts.Now().Before(h.until): // it is of before the pause
+	case right:
+		delete(c.health, k)
+	default:
+		h = c.of(k)
+		if h.failed++; h.failed >= differences {
+			h.failed, h.until = differences-failures, c.opts.Now().Add(doubtedFor)
+		}
 	}
 }
 

@@ -423,7 +423,7 @@ func TestTheCacheKeepsWhatWasUsedLast(t *testing.T) {
 			continue
 		}
 		n := i % 30
-		c.put(k, make([]uint32, n))
+		c.put(k, "a", make([]uint32, n))
 		twin = append([]kept{{k, n}}, twin...)
 		for size := 0; ; size = 0 {
 			for _, t := range twin {
@@ -435,10 +435,111 @@ func TestTheCacheKeepsWhatWasUsedLast(t *testing.T) {
 			twin = twin[:len(twin)-1]
 		}
 	}
-	c.put(key{Hi: 1}, make([]uint32, c.limit))
+	c.put(key{Hi: 1}, "a", make([]uint32, c.limit))
 	if _, ok := c.get(key{Hi: 1}); ok {
 		t.Error("an answer as large as the cache was kept")
 	}
+}
+
+func TestAnAnswerThatWasWrongIsForgottenAndAskedForAgain(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		e := &engine{routes: map[string]func([]byte) (int, string){pathTokenize: byteTokens}}
+		c, registry := client(t, e, Options{})
+		defer c.Close()
+		target, p := Engine{ID: "a", URL: "http://a:1"}, Prompt{Text: "abc"}
+		told, err := c.Tokens(t.Context(), target, p)
+		if err != nil {
+			t.Fatal(err)
+		}
+		c.Heard(target.Dialect, p, told, true)
+		c.Heard(target.Dialect, p, []uint32{1}, false) // of an answer that is not kept
+		if n, _ := c.cache.size(); n != 1 {
+			t.Fatalf("%d answers are kept of one that was right", n)
+		}
+		c.Heard(target.Dialect, p, told, false)
+		c.Heard(target.Dialect, p, told, false) // twice of one answer
+		if n, size := c.cache.size(); n != 0 || size != 0 {
+			t.Fatalf("%d wrong answers of %d bytes are kept", n, size)
+		}
+		if _, err := c.Tokens(t.Context(), target, p); err != nil || len(e.questions()) != 2 {
+			t.Errorf("%v, asked %q", err, e.questions())
+		}
+		if got := wrongs(t, registry); got != 1 {
+			t.Errorf("counted %v wrong answers", got)
+		}
+	})
+}
+
+func wrongs(t *testing.T, r *prometheus.Registry) float64 {
+	t.Helper()
+	families, err := r.Gather()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, f := range families {
+		if f.GetName() == "routerfleet_engine_tokenize_wrong_total" {
+			return f.GetMetric()[0].GetCounter().GetValue()
+		}
+	}
+	t.Fatal("wrong answers are not counted")
+	return 0
+}
+
+func TestAnEngineThatTellsWrongTokensIsLeftAlone(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		e := &engine{routes: map[string]func([]byte) (int, string){pathTokenize: byteTokens}}
+		c, _ := client(t, e, Options{})
+		defer c.Close()
+		liar, other := Engine{ID: "a", URL: "http://a:1"}, Engine{ID: "b", URL: "http://b:1"}
+		n := 0
+		hear := func(engine Engine, right bool) error {
+			n++
+			p := Prompt{Text: fmt.Sprint("prompt ", n)}
+			told, err := c.Tokens(t.Context(), engine, p)
+			if err == nil {
+				c.Heard(engine.Dialect, p, told, right)
+			}
+			return err
+		}
+		row := func(wrong int) {
+			t.Helper()
+			for i := range wrong {
+				if err := errors.Join(hear(liar, false), hear(other, true)); err != nil {
+					t.Fatalf("wrong answer %d of %d in a row: %v", i+1, wrong, err)
+				}
+			}
+		}
+		old := Prompt{Text: "of before"}
+		kept, err := c.Tokens(t.Context(), liar, old)
+		if err != nil {
+			t.Fatal(err)
+		}
+		row(differences - 1)
+		if err := hear(liar, true); err != nil {
+			t.Fatal(err)
+		}
+		row(differences)
+		c.Heard(liar.Dialect, old, kept, true) // says nothing of what it tells now
+		if err := hear(liar, true); !errors.Is(err, ErrBusy) {
+			t.Fatalf("after %d in a row: %v", differences, err)
+		}
+		if err := hear(other, true); err != nil {
+			t.Errorf("an engine that told right: %v", err)
+		}
+		if _, err := c.Fresh(t.Context(), liar, Prompt{Text: "probe"}); err != nil {
+			t.Errorf("parity asks on: %v", err)
+		}
+		time.Sleep(doubtedFor)
+		row(failures)
+		if err := hear(liar, true); !errors.Is(err, ErrBusy) {
+			t.Fatalf("still wrong after the pause: %v", err)
+		}
+		time.Sleep(doubtedFor)
+		if err := hear(liar, true); err != nil { // it was put right
+			t.Fatal(err)
+		}
+		row(differences - 1)
+	})
 }
 
 func FuzzReadAnswer(f *testing.F) {

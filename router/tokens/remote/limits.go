@@ -36,4 +36,8 @@ const (
 	// failures in a row pause an engine for pauseFor.
 	failures = 3
 	pauseFor = 10 * time.Second
+	// differences in a row, as many as make parity doubt what agreed before, pause for doubtedFor an engine whose tokens are
+	// not those it counts: a client could send a few requests that are counted in another way.
+	differences = 32
+	doubtedFor  = time.Minute
 )

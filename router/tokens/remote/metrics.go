@@ -22,6 +22,7 @@ const (
 
 type metrics struct {
 	asked    *prometheus.CounterVec // result
+	wrong    prometheus.Counter
 	duration prometheus.Histogram
 }
 
@@ -34,12 +35,14 @@ func newMetrics(r prometheus.Registerer, c *Client) (*metrics, error) {
 	m := &metrics{
 		asked: prometheus.NewCounterVec(prometheus.CounterOpts{Namespace: "routerfleet", Name: "engine_tokenize_total",
 			Help: "Prompts whose tokens an engine was asked for, by result."}, []string{"result"}),
+		wrong: prometheus.NewCounter(prometheus.CounterOpts{Namespace: "routerfleet", Name: "engine_tokenize_wrong_total",
+			Help: "Prompts of which an engine told other tokens than were counted in the answer."}),
 		duration: prometheus.NewHistogram(prometheus.HistogramOpts{Namespace: "routerfleet", Name: "engine_tokenize_duration_seconds",
 			Help: "Time engines took to tell a prompt's tokens.", Buckets: edges}),
 	}
 	cached := prometheus.NewGaugeFunc(prometheus.GaugeOpts{Namespace: "routerfleet", Name: "engine_tokenize_cache_bytes",
 		Help: "Memory of the prompts' tokens that engines told."}, func() float64 { _, n := c.cache.size(); return float64(n) })
-	for _, collector := range []prometheus.Collector{m.asked, m.duration, cached} {
+	for _, collector := range []prometheus.Collector{m.asked, m.wrong, m.duration, cached} {
 		if err := r.Register(collector); err != nil {
 			return nil, err
 		}
