@@ -36,6 +36,7 @@ type KeyOptions struct {
 type keyMaker struct {
 	opts    KeyOptions
 	models  func() []workers.Model
+	serving func(model string) []*workers.Rank
 	metrics *metrics
 
 	mu sync.Mutex // held to replace pools
@@ -51,6 +52,7 @@ type keyerPool struct {
 
 func newKeyMaker(o KeyOptions, w Workers, m *metrics) *keyMaker {
 	k := &keyMaker{opts: o, models: func() []workers.Model { return w.Snapshot().Models() }, metrics: m}
+	k.serving = func(model string) []*workers.Rank { ranks, _ := w.Snapshot().Pool(model); return ranks }
 	k.pools.Store(&map[policy.KeySpace]*keyerPool{})
 	return k
 }

@@ -13,6 +13,7 @@ import (
 	"github.com/routerfleet/routerfleet/router/tokens/chat"
 	"github.com/routerfleet/routerfleet/router/tokens/parity"
 	"github.com/routerfleet/routerfleet/router/tokens/remote"
+	"github.com/routerfleet/routerfleet/router/workers"
 )
 
 // Reader is the engines that read a model's prompts in one way and whose blocks are in an index.
@@ -101,7 +102,7 @@ func (p *promptKeys) readFor(ctx context.Context, reader Reader, base, adapter s
 	if adapter != "" && reader.Dialect == chat.SGLang {
 		return reading{miss: missLoRA} // its hashes do not tell adapters apart
 	}
-	request, miss := p.request(reader, base, day)
+	request, miss := p.request(reader, base, adapter, day)
 	if miss != missNone {
 		return reading{miss: miss}
 	}
@@ -139,7 +140,7 @@ func (k *keyMaker) shadow(ctx context.Context, r chain.Request) int {
 }
 
 // request is the prompt as the engines of a reader get it.
-func (p *promptKeys) request(reader Reader, base string, day time.Time) (chain.Request, missReason) {
+func (p *promptKeys) request(reader Reader, base, adapter string, day time.Time) (chain.Request, missReason) {
 	c := p.call
 	r := chain.Request{Model: base, Served: c.model, Dialect: reader.Dialect, Day: day, Kind: p.kind()}
 	if r.Served == "" {
@@ -154,11 +155,37 @@ func (p *promptKeys) request(reader Reader, base string, day time.Time) (chain.R
 		}
 		r.Text, r.Bare = text, c.bare && reader.Dialect == chat.VLLM
 	}
-	if n := len(reader.Engines); n > 0 {
+	if len(reader.Engines) > 0 {
 		r.Model = reader.Engines[0].Model // by its first name, if it has several
-		r.Engine = func() (remote.Engine, bool) { return reader.Engines[c.prompt.key%uint64(n)].Engine, true }
+		r.Engine = func() (remote.Engine, bool) { return p.teller(reader.Engines, adapter) }
 	}
 	return r, missNone
+}
+
+// teller chooses whom to ask: of an adapter's prompts one that has it, for others do not know the model.
+func (p *promptKeys) teller(engines []parity.Engine, adapter string) (remote.Engine, bool) {
+	if adapter != "" {
+		engines = among(engines, p.maker.serving(adapter))
+	}
+	if len(engines) == 0 {
+		return remote.Engine{}, false
+	}
+	return engines[p.call.prompt.key%uint64(len(engines))].Engine, true
+}
+
+// among gives the engines that some rank is of.
+func among(engines []parity.Engine, ranks []*workers.Rank) []parity.Engine {
+	listed := make(map[string]bool, len(ranks))
+	for _, r := range ranks {
+		listed[policy.IndexRank(r).Worker] = true
+	}
+	var list []parity.Engine
+	for _, e := range engines {
+		if listed[e.ID] {
+			list = append(list, e)
+		}
+	}
+	return list
 }
 
 // quoted is the text of a prompt that is one.

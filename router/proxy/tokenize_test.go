@@ -393,6 +393,47 @@ func TestWhatAnEngineToldIsHeldAgainstTheAnswer(t *testing.T) {
 	}
 }
 
+func TestOnlyEnginesWithTheAdapterAreAskedForItsPrompts(t *testing.T) {
+	engine := &teller{ids: []uint32{1, 2, 3, 4, 5, 6, 7, 8}}
+	k, _ := wording(t, &chain.Chain{Asker: engine}, nil)
+	listed := workerstest.Registry(t,
+		workerstest.Worker{ID: "a", URL: "http://a:1", Models: []string{"base"}},
+		workerstest.Worker{ID: "b", URL: "http://b:1", Models: []string{"base", "tuned"}, DPSize: 2},
+		workerstest.Worker{ID: "c", URL: "http://c:1", Models: []string{"base"}},
+		workerstest.Worker{ID: "d", URL: "http://d:1", Models: []string{"tuned"}, NotReady: true},
+	)
+	k.serving = newKeyMaker(k.opts, listed, k.metrics).serving
+	var all []parity.Engine
+	for _, id := range []string{"a", "b", "c", "d"} {
+		all = append(all, parity.Engine{Engine: remote.Engine{ID: id}, Worker: id, Model: "base"})
+	}
+	engines := all
+	k.opts.Readers = func(string) []Reader { return []Reader{{Dialect: chat.VLLM, Engines: engines}} }
+	asked := func(model string) map[string]bool {
+		engine.asked, engine.whom = nil, nil
+		for i := range 32 {
+			readBy(t, k, "/v1/completions", fmt.Sprintf(`{"model":%q,"prompt":"%d hello"}`, model, i))
+		}
+		whom := map[string]bool{}
+		for i, id := range engine.whom {
+			if whom[id] = true; engine.asked[i].Model != model {
+				t.Errorf("%s was asked for %q, want %q", id, engine.asked[i].Model, model)
+			}
+		}
+		return whom
+	}
+	if got := asked("base"); len(got) != len(all) {
+		t.Errorf("asked %v for the base model, want each of %d", got, len(all))
+	}
+	if got := asked("tuned"); len(got) != 1 || !got["b"] || len(engine.whom) != 32 {
+		t.Errorf("asked %v %d times for the adapter, want b alone", got, len(engine.whom))
+	}
+	engines = all[:1]
+	if got := asked("tuned"); len(got) != 0 {
+		t.Errorf("asked %v, none of which has the adapter", got)
+	}
+}
+
 // answers is a transport of engines that tell eight tokens of everything.
 type answers struct{ asked int }
 
