@@ -188,7 +188,7 @@ func (e *entry2) row() TableRow {
 	if e.Incarnation.Start != nil {
 		c.Incarnation.Start = cursor.Start{Known: true, ID: *e.Incarnation.Start}
 	}
-	c.Seq, c.Hash, c.Partial, c.Proof = e.Seq, uint64(e.Hash), e.Partial, proofNamed(e.Proof)
+	c.Seq, c.Hash, c.Partial, c.Proof = e.Seq, uint64(e.Hash), e.Partial, proofAt(e.Seq, proofNamed(e.Proof))
 	setInt(&c.Time, e.Time)
 	return TableRow{e.section(), r}
 }

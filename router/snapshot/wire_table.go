@@ -166,7 +166,7 @@ func decodeRow(payload []byte) (w wireRow, ok bool) {
 	c.Partial = flags&rowPartial != 0
 	w.exported, w.Exportable = flags&rowExported != 0, flags&rowExportable != 0
 	if flags&rowBegun != 0 {
-		c.Proof = knownProof(proof)
+		c.Proof = proofAt(c.Seq, knownProof(proof))
 	}
 	return w, c.Incarnation.Start.Known || c.Incarnation.Start.ID == ""
 }
@@ -177,6 +177,15 @@ func setInt[T ~int64](to *T, v int64) { *to = T(v) }
 // knownProof gives a proof as this release knows it: one it does not know proves nothing.
 func knownProof(p cursor.Proof) cursor.Proof {
 	if p == cursor.ProofUnknown || p > cursor.Untrusted {
+		return cursor.Untrusted
+	}
+	return p
+}
+
+// proofAt gives the proof of a cursor by its seq: behind the last seq there is no batch that could follow, so no stream ever
+// came there, and nothing can be spliced to it.
+func proofAt(seq int64, p cursor.Proof) cursor.Proof {
+	if seq == math.MaxInt64 {
 		return cursor.Untrusted
 	}
 	return p
