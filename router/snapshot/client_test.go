@@ -112,7 +112,7 @@ func TestDecodeSnapshotReadsIdentityAndGzipBodies(t *testing.T) {
 }
 
 func TestAGzipBodyThatInflatesForEverIsBounded(t *testing.T) {
-	b := &boundedReader{zeros{}, 1000}
+	b := &boundedReader{r: zeros{}, left: 1000}
 	if n, err := io.Copy(io.Discard, b); n != 1000 || ReasonOf(err) != Malformed {
 		t.Errorf("read %d, %v", n, err)
 	}
@@ -461,4 +461,33 @@ func fixtureTree(s *memorySection) (ask [][]index.Key) {
 		}
 	}
 	return ask
+}
+
+// A few kilobytes that are here already may inflate to millions: nobody waits for them once the question is over.
+func TestWhatIsInflatedEndsWithTheQuestion(t *testing.T) {
+	var zipped bytes.Buffer
+	z := gzip.NewWriter(&zipped)
+	if _, err := z.Write(bytes.Repeat([]byte("0,"), 1<<20)); err != nil {
+		t.Fatal(err)
+	}
+	if err := z.Close(); err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://127.0.0.1:1", nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	resp := &http.Response{Request: req, Header: http.Header{"Content-Encoding": {"gzip"}}}
+	text, err := inflated(resp, &zipped)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if n, err := text.Read(make([]byte, 100)); n == 0 || err != nil {
+		t.Fatalf("got %d, %v", n, err)
+	}
+	cancel()
+	if n, err := text.Read(make([]byte, 100)); n != 0 || !errors.Is(err, context.Canceled) {
+		t.Errorf("after the end: %d bytes, %v", n, err)
+	}
 }

@@ -44,27 +44,38 @@ func builds(resp *http.Response) int {
 func inflated(resp *http.Response, r io.Reader) (io.Reader, error) {
 	switch coding := resp.Header.Get("Content-Encoding"); {
 	case coding == "":
-		return &boundedReader{r, maxBodyBytes}, nil
+		return &boundedReader{r: r, left: maxBodyBytes}, nil
 	case strings.EqualFold(coding, "gzip"):
-		z, err := gzip.NewReader(&boundedReader{r, maxBodyBytes})
+		z, err := gzip.NewReader(&boundedReader{r: r, left: maxBodyBytes})
 		if err != nil {
 			return nil, reject(Malformed, "the body says it is gzip and is not: %v", err)
 		}
-		return &boundedReader{z, maxBodyBytes}, nil
+		out := &boundedReader{r: z, left: maxBodyBytes}
+		if resp.Request != nil {
+			out.over = resp.Request.Context().Err
+		}
+		return out, nil
 	default:
 		return nil, reject(Malformed, "the body has the coding %q, which was not asked for", coding)
 	}
 }
 
-// boundedReader fails beyond a limit.
+// boundedReader fails beyond a limit, and when over says why: what is inflated goes on coming for a while after the
+// connection was closed.
 type boundedReader struct {
 	r    io.Reader
 	left int64
+	over func() error // nil: never
 }
 
 func (b *boundedReader) Read(p []byte) (int, error) {
 	if b.left <= 0 {
 		return 0, reject(Malformed, "the body has more than %d bytes", int64(maxBodyBytes))
+	}
+	if b.over != nil {
+		if err := b.over(); err != nil {
+			return 0, err
+		}
 	}
 	n, err := b.r.Read(p[:min(int64(len(p)), b.left)])
 	b.left -= int64(n)
