@@ -165,7 +165,10 @@ func TestSurveysKeepALeastDistance(t *testing.T) {
 			awaiting.Since = time.Now().Add(time.Hour) // a clock that is ahead
 			k.Awaiting = &awaiting
 		})
-		r.machine.mem[r.pump.rank("e1").Rank] = &rankMemory{probeEpoch: r.pump.epochs, probeAt: time.Now(), behindAt: -1, named: map[string]naming{}}
+		memory := &rankMemory{probeEpoch: r.pump.epochs, probeAt: time.Now(), behindAt: -1, named: map[string]naming{}}
+		r.Coordinator.mu.Lock()
+		r.machine.mem[r.pump.rank("e1").Rank] = memory
+		r.Coordinator.mu.Unlock()
 		before := r.client.peer("b").asked
 		r.after(10 * time.Second)
 		if got := r.client.peer("b").asked - before; got > 101 {
