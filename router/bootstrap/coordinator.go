@@ -8,6 +8,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/routerfleet/routerfleet/router/bootstrap/status"
 	"github.com/routerfleet/routerfleet/router/index"
 	"github.com/routerfleet/routerfleet/router/ingest"
 	"github.com/routerfleet/routerfleet/router/peers"
@@ -26,6 +27,8 @@ type Coordinator struct {
 
 	mu      sync.Mutex // guards machine; held for one step or one look
 	machine *machine
+
+	told status.Verdict // the last that was logged; Run's alone
 }
 
 // New checks the options and gives a coordinator. Nothing is asked before Run; the budget of the boot begins now.
@@ -112,6 +115,10 @@ func (c *Coordinator) step(ctx context.Context, in input) {
 	}
 	f := c.facts()
 	c.progress.say(c.opt.Now(), c.opt.Log, f.done(), len(f.ranks))
+	if v := f.verdict(); f.settled && v != c.told {
+		c.opt.Log.Info("boot settled", "from", c.told, "verdict", v, "seeded_from", f.seededFrom, "ranks", len(f.ranks))
+		c.told = v
+	}
 }
 
 // perform has an action done. What goes over the network gets goroutines of its own; the pump is told in passing.

@@ -1,6 +1,7 @@
 package bootstrap
 
 import (
+	"strings"
 	"testing"
 	"time"
 
@@ -317,4 +318,15 @@ func TestOptionsAreCheckedAsAWhole(t *testing.T) {
 			t.Errorf("%s was taken", name)
 		}
 	}
+}
+
+func TestTheVerdictOfABootIsLoggedOnce(t *testing.T) {
+	run(t, map[string]*fakePeer{"b": {err: errDown}}, func(r *rig) {
+		r.know("b")
+		r.pump.boot("e2", true)
+		r.after(5 * time.Minute)
+		if got := strings.Count(r.log.String(), `msg="boot settled" from=unknown verdict=cold_timed_out`); got != 1 {
+			t.Errorf("the verdict is logged %d times, want once:\n%s", got, r.log)
+		}
+	})
 }
