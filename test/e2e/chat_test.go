@@ -6,7 +6,6 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
-	"io"
 	"net/http"
 	"os"
 	"path/filepath"
@@ -174,7 +173,7 @@ func (k *kvFleet) chatKnown(system int, engine, path string) error {
 				MatchedBlocks int    `json:"matchedBlocks"`
 			} `json:"candidates"`
 		}
-		text, err := k.decision(r, body)
+		text, err := k.decision(r, "/v1/chat/completions", body)
 		if err == nil {
 			err = json.Unmarshal(text, &table)
 		}
@@ -191,27 +190,4 @@ func (k *kvFleet) chatKnown(system int, engine, path string) error {
 		}
 	}
 	return nil
-}
-
-// decision asks a router for the table of a chat.
-func (k *kvFleet) decision(r kvRouter, body []byte) ([]byte, error) {
-	ctx, cancel := context.WithTimeout(k.ctx, requestTimeout)
-	defer cancel()
-	request, err := http.NewRequestWithContext(ctx, http.MethodPost, r.base+"/v1/chat/completions", strings.NewReader(string(body)))
-	if err != nil {
-		return nil, err
-	}
-	request.Header.Set("Content-Type", "application/json")
-	request.Header.Set("X-RouterFleet-Explain", "1")
-	request.Header.Set("X-RouterFleet-Token", k.admin)
-	response, err := http.DefaultClient.Do(request)
-	if err != nil {
-		return nil, fmt.Errorf("ask for a decision table: %w", err)
-	}
-	defer response.Body.Close()
-	text, err := io.ReadAll(response.Body)
-	if err != nil || response.StatusCode != http.StatusOK {
-		return nil, fmt.Errorf("a decision table is answered %d %.300s (%v)", response.StatusCode, text, err)
-	}
-	return text, nil
 }

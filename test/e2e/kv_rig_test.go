@@ -3,6 +3,7 @@
 package e2e
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -208,26 +209,34 @@ type credit struct {
 
 // explain asks a router for the decision it would take.
 func (k *kvFleet) explain(r kvRouter, p prefix) (c credit, err error) {
-	ctx, cancel := context.WithTimeout(k.ctx, requestTimeout)
-	defer cancel()
-	body := string(completionBody(p.tokens(0)))
-	request, err := http.NewRequestWithContext(ctx, http.MethodPost, r.base+"/v1/completions", strings.NewReader(body))
+	text, err := k.decision(r, "/v1/completions", completionBody(p.tokens(0)))
 	if err != nil {
 		return c, err
+	}
+	return k.readTable(text)
+}
+
+// decision asks a router for the table of a request it would send.
+func (k *kvFleet) decision(r kvRouter, path string, body []byte) ([]byte, error) {
+	ctx, cancel := context.WithTimeout(k.ctx, requestTimeout)
+	defer cancel()
+	request, err := http.NewRequestWithContext(ctx, http.MethodPost, r.base+path, bytes.NewReader(body))
+	if err != nil {
+		return nil, err
 	}
 	request.Header.Set("Content-Type", "application/json")
 	request.Header.Set("X-RouterFleet-Explain", "1")
 	request.Header.Set("X-RouterFleet-Token", k.admin)
 	response, err := http.DefaultClient.Do(request)
 	if err != nil {
-		return c, fmt.Errorf("ask for a decision table: %w", err)
+		return nil, fmt.Errorf("ask for a decision table: %w", err)
 	}
 	defer response.Body.Close()
 	text, err := io.ReadAll(response.Body)
 	if err != nil || response.StatusCode != http.StatusOK {
-		return c, fmt.Errorf("a decision table is answered %d %.300s (%v)", response.StatusCode, text, err)
+		return nil, fmt.Errorf("a decision table is answered %d %.300s (%v)", response.StatusCode, text, err)
 	}
-	return k.readTable(text)
+	return text, nil
 }
 
 func (k *kvFleet) readTable(text []byte) (c credit, err error) {
