@@ -39,6 +39,11 @@ type Options struct {
 	Selector string
 	// Log receives a line when trouble begins, changes or ends; nil discards.
 	Log *slog.Logger
+	// Noted, when set, hears of every request, "list" or "watch", and what became of it, in place of Log and Changed;
+	// news says that this verb had another answer the last time. It is called during Run, never twice at once.
+	Noted func(verb string, err error, news bool)
+	// Listed, when set, is called for each complete list, before Slices shows it.
+	Listed func()
 }
 
 func (o Options) validate() error {
@@ -66,7 +71,8 @@ type Watch struct {
 	mu     sync.Mutex // guards what follows
 	slices map[types.NamespacedName]*discoveryv1.EndpointSlice
 	synced bool
-	broken error // of the last request; nil when it was answered
+	last   error            // of the last request; nil when it was answered
+	broken map[string]error // verb -> why its last request failed; so that repeating trouble logs on change
 }
 
 var _ cache.ReflectorStore = (*Watch)(nil)
@@ -81,11 +87,12 @@ func New(o Options) (*Watch, error) {
 	}
 	return &Watch{
 		opt: o, changed: make(chan struct{}, 1),
-		slices: map[types.NamespacedName]*discoveryv1.EndpointSlice{},
+		slices: map[types.NamespacedName]*discoveryv1.EndpointSlice{}, broken: map[string]error{},
 	}, nil
 }
 
-// Changed signals that Slices or Trouble say something new. One signal may stand for several changes.
+// Changed signals that Slices, from the first complete list on, or Trouble say something new. One signal may stand for
+// several changes.
 func (w *Watch) Changed() <-chan struct{} { return w.changed }
 
 // Slices lists the slices there are, in no order; synced is false until the first complete list. They must not be
@@ -100,7 +107,14 @@ func (w *Watch) Slices() (list []*discoveryv1.EndpointSlice, synced bool) {
 func (w *Watch) Trouble() error {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	return w.broken
+	return w.last
+}
+
+// Failing says why the last request of a verb, "list" or "watch", failed; a verb that was answered is not in it.
+func (w *Watch) Failing() map[string]error {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return maps.Clone(w.broken)
 }
 
 // Run watches until ctx ends.
@@ -114,7 +128,8 @@ func (w *Watch) Run(ctx context.Context) {
 	r.RunWithContext(klog.NewContext(ctx, logger))
 }
 
-// redial is how long the reflector waits between attempts: half a second, so that a cut watch misses little, up to ten.
+// redial is how long the reflector waits between attempts: half a second, so that a cut watch misses little, up to ten
+// (client-go's own default goes to a minute with jitter, in which a dead endpoint would keep its place).
 var redial = wait.Backoff{Duration: 500 * time.Millisecond, Factor: 2, Jitter: 0.5, Steps: 16, Cap: 10 * time.Second}
 
 // asDebug lets every record through at debug level, whatever it calls itself.
@@ -159,19 +174,31 @@ func (w *Watch) note(ctx context.Context, verb string, err error) {
 		return
 	}
 	w.mu.Lock()
-	before := w.broken
-	w.broken = err
-	w.mu.Unlock()
-	switch {
-	case text(before) == text(err):
-		return
-	case err == nil:
-		w.opt.Log.Info("watch recovered", "watch", w.opt.Name, "verb", verb, "namespace", w.opt.Namespace)
-	default:
-		w.opt.Log.Warn("watch failed: keeping what is known, trying again", "watch", w.opt.Name, "verb", verb,
-			"namespace", w.opt.Namespace, "error", err)
+	changed, news := text(w.last) != text(err), text(w.broken[verb]) != text(err)
+	w.last, w.broken[verb] = err, err
+	if err == nil {
+		delete(w.broken, verb)
 	}
-	w.signal()
+	w.mu.Unlock()
+	if w.opt.Noted != nil {
+		w.opt.Noted(verb, err, news)
+		return
+	}
+	if news {
+		w.tell(verb, err)
+	}
+	if changed {
+		w.signal()
+	}
+}
+
+func (w *Watch) tell(verb string, err error) {
+	if err == nil {
+		w.opt.Log.Info("watch recovered", "watch", w.opt.Name, "verb", verb, "namespace", w.opt.Namespace)
+		return
+	}
+	w.opt.Log.Warn("watch failed: keeping what is known, trying again", "watch", w.opt.Name, "verb", verb,
+		"namespace", w.opt.Namespace, "error", err)
 }
 
 func text(err error) string {
@@ -190,6 +217,9 @@ func (w *Watch) Replace(list []any, _ string) error {
 			return err
 		}
 		all[keyOf(s)] = s
+	}
+	if w.opt.Listed != nil {
+		w.opt.Listed()
 	}
 	w.mu.Lock()
 	w.slices, w.synced = all, true
@@ -218,8 +248,11 @@ func (w *Watch) change(obj any, change func(*discoveryv1.EndpointSlice)) error {
 	}
 	w.mu.Lock()
 	change(s)
+	synced := w.synced
 	w.mu.Unlock()
-	w.signal()
+	if synced {
+		w.signal()
+	}
 	return nil
 }
 

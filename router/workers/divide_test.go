@@ -10,6 +10,7 @@ import (
 
 	discoveryv1 "k8s.io/api/discovery/v1"
 
+	"github.com/routerfleet/routerfleet/internal/slicewatch/slicewatchtest"
 	"github.com/routerfleet/routerfleet/router/models"
 )
 
@@ -209,9 +210,9 @@ func TestTheLabelsOfServicesDivideTheirPodsAtOnce(t *testing.T) {
 	}
 	a, b := pod("a", "10.0.0.1"), pod("b", "10.0.0.2")
 	set := file(t, "models: [{name: demo-model, selector: track=stable}, {name: other, selector: track=other}]")
-	inClusterWith(t, set, func(s *apiServer) {
-		s.put(service("one", "stable", a))
-		s.put(service("two", "canary", b))
+	inClusterWith(t, set, func(s *slicewatchtest.Server) {
+		s.Put(service("one", "stable", a))
+		s.Put(service("two", "canary", b))
 	}, func(t *testing.T, c *cluster) {
 		state := func(id ID) State {
 			at := slices.IndexFunc(c.Snapshot().Workers(), func(l Listed) bool { return l.Worker.ID() == id })
@@ -221,16 +222,16 @@ func TestTheLabelsOfServicesDivideTheirPodsAtOnce(t *testing.T) {
 		if got := state("ns/b"); got != StateUnselected {
 			t.Errorf("b is %v", got)
 		}
-		c.put(service("two", "stable", b))
+		c.Put(service("two", "stable", b))
 		c.pool(t, "the second Service was relabelled", "ns/a/0 ns/b/0")
-		c.put(service("two", "other", b))
+		c.Put(service("two", "other", b))
 		c.pool(t, "and again", "ns/a/0")
 		if got := state("ns/b"); got != StateOtherModel {
 			t.Errorf("b is %v", got)
 		}
-		c.put(service("three", "stable", b))
+		c.Put(service("three", "stable", b))
 		c.pool(t, "b is behind a third Service, too", "ns/a/0 ns/b/0")
-		c.drop("three")
+		c.Drop("three")
 		c.pool(t, "and no longer", "ns/a/0")
 	})
 }

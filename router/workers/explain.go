@@ -58,13 +58,9 @@ func (w *sliceWatch) explain(s *Snapshot) []string {
 	for _, k := range s.skips {
 		out = append(out, fmt.Sprintf("%d endpoints are no workers (%s): %s", k.count, k.reason, k.why))
 	}
-	w.mu.Lock()
-	broken := maps.Clone(w.broken)
-	w.mu.Unlock()
-	for _, verb := range slices.Sorted(maps.Keys(broken)) {
-		if broken[verb] != "" {
-			out = append(out, fmt.Sprintf("EndpointSlices: %s fails: %s", verb, cut(broken[verb], maxReasonBytes)))
-		}
+	failing := w.slices.Failing()
+	for _, verb := range slices.Sorted(maps.Keys(failing)) {
+		out = append(out, fmt.Sprintf("EndpointSlices: %s fails: %s", verb, cut(failing[verb].Error(), maxReasonBytes)))
 	}
 	switch {
 	case len(out) > 0:

@@ -70,7 +70,7 @@ func (r *Registry) Run(ctx context.Context) error {
 	defer q.wg.Wait()
 	defer cancel()
 	if r.slices != nil {
-		q.wg.Go(func() { r.slices.run(ctx) })
+		q.wg.Go(func() { r.slices.slices.Run(ctx) })
 	}
 	r.perform(q, r.pending)
 	r.pending = nil

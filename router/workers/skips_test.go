@@ -7,6 +7,8 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	discoveryv1 "k8s.io/api/discovery/v1"
+
+	"github.com/routerfleet/routerfleet/internal/slicewatch/slicewatchtest"
 )
 
 // on gives a slice other ports, named p<number>.
@@ -19,14 +21,16 @@ func on(s *discoveryv1.EndpointSlice, numbers ...int32) *discoveryv1.EndpointSli
 }
 
 func TestAWrongPortIsSaidOnceWithThePortsThereAre(t *testing.T) {
-	wrong := func(s *apiServer) { s.put(on(ipv4("engine-1", pod("a", "10.0.0.1"), pod("b", "10.0.0.2")), 9000)) }
+	wrong := func(s *slicewatchtest.Server) {
+		s.Put(on(ipv4("engine-1", pod("a", "10.0.0.1"), pod("b", "10.0.0.2")), 9000))
+	}
 	inCluster(t, wrong, func(t *testing.T, c *cluster) {
 		after(0)
 		const why = `their EndpointSlices have no TCP port "http", but "p9000" (9000): correct --worker-port (in a fleet spec.workers.port)`
 		if got := c.Explain(); got != "0 discovered; 2 endpoints are no workers (no_such_port): "+why {
 			t.Errorf("explained %q", got)
 		}
-		c.put(on(ipv4("engine-1", pod("a", "10.0.0.1")), 9000)) // scaled in: no news
+		c.Put(on(ipv4("engine-1", pod("a", "10.0.0.1")), 9000)) // scaled in: no news
 		after(0)
 		if got := c.Explain(); !strings.Contains(got, "; 1 endpoints are no workers") {
 			t.Errorf("explained %q", got)
@@ -35,12 +39,12 @@ func TestAWrongPortIsSaidOnceWithThePortsThereAre(t *testing.T) {
 		if n := said(); n != 1 || !strings.Contains(c.log.String(), "spec.workers.port") {
 			t.Errorf("said %d times:\n%s", n, c.log.String())
 		}
-		c.put(on(ipv4("engine-1", pod("a", "10.0.0.1")), 9001)) // other words
+		c.Put(on(ipv4("engine-1", pod("a", "10.0.0.1")), 9001)) // other words
 		after(0)
 		if n := said(); n != 2 {
 			t.Errorf("said %d times:\n%s", n, c.log.String())
 		}
-		c.put(ipv4("engine-1", pod("a", "10.0.0.1")))
+		c.Put(ipv4("engine-1", pod("a", "10.0.0.1")))
 		c.pool(t, "corrected", "ns/a/0")
 		if n := strings.Count(c.log.String(), "endpoints are no longer left out"); n != 1 {
 			t.Errorf("the end was said %d times:\n%s", n, c.log.String())
@@ -53,13 +57,13 @@ func TestAWrongPortIsSaidOnceWithThePortsThereAre(t *testing.T) {
 
 func TestExplainNamesWhatStandsBetweenSlicesAndWorkers(t *testing.T) {
 	for name, c := range map[string]struct {
-		prepare func(*apiServer)
+		prepare func(*slicewatchtest.Server)
 		want    string
 	}{
-		"no slice":               {func(*apiServer) {}, `no EndpointSlice in namespace ns matches "app in (engine),!canary"`},
-		"a slice of no pod":      {func(s *apiServer) { s.put(ipv4("engine-1")) }, "the 1 EndpointSlices that match hold no endpoint"},
-		"host names":             {func(s *apiServer) { s.put(slice("n", discoveryv1.AddressTypeFQDN, pod("n", "e.example"))) }, "(fqdn): their EndpointSlices hold host names"},
-		"a Role that is missing": {func(s *apiServer) { s.deny = true }, "list fails: endpointslices is forbidden"},
+		"no slice":               {func(*slicewatchtest.Server) {}, `no EndpointSlice in namespace ns matches "app in (engine),!canary"`},
+		"a slice of no pod":      {func(s *slicewatchtest.Server) { s.Put(ipv4("engine-1")) }, "the 1 EndpointSlices that match hold no endpoint"},
+		"host names":             {func(s *slicewatchtest.Server) { s.Put(slice("n", discoveryv1.AddressTypeFQDN, pod("n", "e.example"))) }, "(fqdn): their EndpointSlices hold host names"},
+		"a Role that is missing": {func(s *slicewatchtest.Server) { s.Deny(true) }, "list fails: endpointslices is forbidden"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			inCluster(t, c.prepare, func(t *testing.T, c2 *cluster) {

@@ -33,8 +33,16 @@ type Server struct {
 	streams  map[*stream]labels.Selector
 	down     bool
 	denied   bool
+	listOnly bool
 	hold     chan struct{}
-	requests int
+	asked    []Request
+}
+
+// Request is what a client asked.
+type Request struct {
+	Verb     string // "list" or "watch"
+	Path     string
+	Selector string
 }
 
 type event struct {
@@ -102,6 +110,13 @@ func (s *Server) Cut() {
 	defer s.mu.Unlock()
 	s.history, s.oldest = nil, s.version+1
 	s.version++
+	s.breakOff()
+}
+
+// Break ends every watch, as a connection lost; it can be resumed where it was.
+func (s *Server) Break() { s.set(s.breakOff) }
+
+func (s *Server) breakOff() {
 	for st := range s.streams {
 		_ = st.w.CloseWithError(io.ErrUnexpectedEOF)
 		delete(s.streams, st)
@@ -114,13 +129,22 @@ func (s *Server) Down(is bool) { s.set(func() { s.down = is }) }
 // Deny has the server answer 403, or not.
 func (s *Server) Deny(is bool) { s.set(func() { s.denied = is }) }
 
+// ListOnly has the server refuse streaming lists, as servers before 1.34 do, so that a reflector falls back to LIST.
+func (s *Server) ListOnly(is bool) { s.set(func() { s.listOnly = is }) }
+
 // Hold keeps the end of lists back until the channel is closed; nil does not.
 func (s *Server) Hold(until chan struct{}) { s.set(func() { s.hold = until }) }
 
 // Requests counts what was asked so far.
 func (s *Server) Requests() (n int) {
-	s.set(func() { n = s.requests })
+	s.set(func() { n = len(s.asked) })
 	return n
+}
+
+// Asked lists what was asked so far.
+func (s *Server) Asked() (all []Request) {
+	s.set(func() { all = slices.Clone(s.asked) })
+	return all
 }
 
 func (s *Server) set(change func()) {
@@ -129,12 +153,18 @@ func (s *Server) set(change func()) {
 	change()
 }
 
-// RoundTrip implements http.RoundTripper: streaming lists and watches, as servers since 1.34 have them.
+// RoundTrip implements http.RoundTripper: streaming lists and watches, as servers since 1.34 have them, and plain lists.
 func (s *Server) RoundTrip(r *http.Request) (*http.Response, error) {
+	q := r.URL.Query()
+	if hold := s.note(r); hold != nil && q.Get("watch") == "" {
+		select {
+		case <-hold:
+		case <-r.Context().Done():
+			return nil, r.Context().Err()
+		}
+	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.requests++
-	q := r.URL.Query()
 	selector, err := labels.Parse(q.Get("labelSelector"))
 	switch {
 	case s.down:
@@ -148,10 +178,26 @@ func (s *Server) RoundTrip(r *http.Request) (*http.Response, error) {
 	}
 	initial := q.Get("sendInitialEvents") == "true"
 	from, _ := strconv.Atoi(q.Get("resourceVersion"))
-	if !initial && from < s.oldest {
+	switch {
+	case initial && s.listOnly:
+		return failure(r, 422, metav1.StatusReasonInvalid, "sendInitialEvents is forbidden for watch"), nil
+	case !initial && from < s.oldest:
 		return failure(r, 410, metav1.StatusReasonExpired, "too old resource version"), nil
 	}
 	return s.watch(r, selector, initial, from), nil
+}
+
+func (s *Server) note(r *http.Request) (hold chan struct{}) {
+	q := r.URL.Query()
+	verb := "list"
+	if q.Get("watch") != "" {
+		verb = "watch"
+	}
+	s.set(func() {
+		s.asked = append(s.asked, Request{Verb: verb, Path: r.URL.Path, Selector: q.Get("labelSelector")})
+		hold = s.hold
+	})
+	return hold
 }
 
 func (s *Server) list(selector labels.Selector) *discoveryv1.EndpointSliceList {
@@ -212,8 +258,9 @@ func (st *stream) serve(ctx context.Context, hold chan struct{}) {
 				case <-ctx.Done():
 				}
 			}
-			e.object.TypeMeta = metav1.TypeMeta{Kind: "EndpointSlice", APIVersion: "discovery.k8s.io/v1"}
-			raw, err := json.Marshal(map[string]any{"type": e.kind, "object": e.object})
+			object := *e.object // the history has it, too
+			object.TypeMeta = metav1.TypeMeta{Kind: "EndpointSlice", APIVersion: "discovery.k8s.io/v1"}
+			raw, err := json.Marshal(map[string]any{"type": e.kind, "object": &object})
 			if err != nil {
 				panic(err)
 			}
