@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"strings"
 	"time"
+
+	"github.com/routerfleet/routerfleet/test/bench/page"
 )
 
 // report is what one run measured.
@@ -34,13 +36,6 @@ func (s rates) ratio() float64 {
 	return quantile(s.perSecond["router"], 0.5) / quantile(s.perSecond["reverse-proxy"], 0.5)
 }
 
-func verdict(met bool) string {
-	if met {
-		return "met"
-	}
-	return "missed"
-}
-
 func (r report) markdown() string {
 	var b strings.Builder
 	s := r.settings
@@ -49,10 +44,10 @@ func (r report) markdown() string {
 	b.WriteString("| target | p50 | p90 | p99 | added at p50 |\n|---|---|---|---|---|\n")
 	for _, name := range targets {
 		l := r.latency[name]
-		fmt.Fprintf(&b, "| %s | %s | %s | %s | %s |\n", name, micros(quantile(l, .5)), micros(quantile(l, .9)), micros(quantile(l, .99)), micros(r.added(name)))
+		fmt.Fprintf(&b, "| %s | %s | %s | %s | %s |\n", name, page.Micros(quantile(l, .5)), page.Micros(quantile(l, .9)), page.Micros(quantile(l, .99)), page.Micros(r.added(name)))
 	}
 	fmt.Fprintf(&b, "\nThe router adds **%.2f x** what the bare reverse proxy adds (target: at most %.1f x, %s).\n",
-		r.addedRatio(), maxAddedLatency, verdict(r.addedRatio() <= maxAddedLatency))
+		r.addedRatio(), maxAddedLatency, page.Verdict(r.addedRatio() <= maxAddedLatency))
 	for _, t := range r.throughput {
 		what := "chat requests"
 		if t.load == "stream" {
@@ -62,19 +57,15 @@ func (r report) markdown() string {
 		b.WriteString("| target | per second | slowest and fastest round | processor time each | broken answers |\n|---|---|---|---|---|\n")
 		for _, name := range targets {
 			p := t.perSecond[name]
-			fmt.Fprintf(&b, "| %s | %.0f | %.0f to %.0f | %s | %d |\n", name, quantile(p, .5), p[0], p[len(p)-1], micros(t.cpu[name]), t.failed[name])
+			fmt.Fprintf(&b, "| %s | %.0f | %.0f to %.0f | %s | %d |\n", name, quantile(p, .5), p[0], p[len(p)-1], page.Micros(t.cpu[name]), t.failed[name])
 		}
 		fmt.Fprintf(&b, "\nThe router serves **%.2f x** what the bare reverse proxy serves", t.ratio())
 		if t.load == "chat" {
-			fmt.Fprintf(&b, " (target: at least %.1f x, %s)", minThroughput, verdict(t.ratio() >= minThroughput))
+			fmt.Fprintf(&b, " (target: at least %.1f x, %s)", minThroughput, page.Verdict(t.ratio() >= minThroughput))
 		}
 		b.WriteString(".\n")
 	}
 	return b.String()
-}
-
-func micros(d time.Duration) string {
-	return fmt.Sprintf("%.0f us", float64(d)/float64(time.Microsecond))
 }
 
 // missed returns an error for each target that was not met.

@@ -10,7 +10,6 @@ package main
 import (
 	"context"
 	"encoding/json"
-	"flag"
 	"fmt"
 	"math/rand/v2"
 	"os"
@@ -20,10 +19,9 @@ import (
 	"strings"
 	"time"
 
-	"golang.org/x/sys/unix"
-
 	"github.com/routerfleet/routerfleet/router/tokens/chat"
 	"github.com/routerfleet/routerfleet/router/tokens/model"
+	"github.com/routerfleet/routerfleet/test/bench/clock"
 	"github.com/routerfleet/routerfleet/test/bench/page"
 	"github.com/routerfleet/routerfleet/test/npm"
 )
@@ -52,42 +50,20 @@ type figures struct {
 }
 
 func main() {
-	var write, one string
-	var roundTime time.Duration
-	flag.StringVar(&write, "write", "", "page whose measured part is replaced")
-	flag.StringVar(&one, "row", "", "measure one row, given as JSON, and print its figures as JSON")
-	flag.DurationVar(&roundTime, "round-time", time.Second, "length of one measurement")
-	flag.Parse()
-	err := func() error {
-		if one != "" {
-			return measureOne(one, roundTime)
-		}
-		if _, err := npm.Install(context.Background()); err != nil { // once, and before a clock runs
+	roundTime := page.RoundTime()
+	page.Program[row, figures]{
+		Name: "chats", Command: command, Flag: "row",
+		Prepare: func() error { // once, and before a clock runs
+			_, err := npm.Install(context.Background())
 			return err
-		}
-		all, err := page.MeasureEach[row, figures]("--row", rows, "--round-time", roundTime.String())
-		if err != nil {
-			return err
-		}
-		return page.Publish(write, command, markdown(all))
-	}()
-	if err != nil {
-		fmt.Fprintln(os.Stderr, "bench chats:", err)
-		os.Exit(1)
-	}
-}
-
-func measureOne(text string, roundTime time.Duration) error {
-	runtime.GOMAXPROCS(1)
-	var r row
-	if err := json.Unmarshal([]byte(text), &r); err != nil {
-		return fmt.Errorf("--row: %w", err)
-	}
-	f, err := measure(r, roundTime)
-	if err != nil {
-		return err
-	}
-	return json.NewEncoder(os.Stdout).Encode(f)
+		},
+		Rows: func() []row { return rows },
+		Measure: func(r row) (figures, error) {
+			runtime.GOMAXPROCS(1)
+			return measure(r, *roundTime)
+		},
+		Markdown: markdown,
+	}.Main()
 }
 
 func measure(r row, roundTime time.Duration) (figures, error) {
@@ -106,15 +82,6 @@ func measure(r row, roundTime time.Duration) (figures, error) {
 	return f, f.long(m, roundTime)
 }
 
-// spent is the processor time of this process.
-func spent() time.Duration {
-	var t unix.Timespec
-	if err := unix.ClockGettime(unix.CLOCK_PROCESS_CPUTIME_ID, &t); err != nil {
-		panic(err) // the clock is there on every Linux, the arguments are constant
-	}
-	return time.Duration(t.Nano())
-}
-
 // short renders the conversations with tools.
 func (f *figures) short(m *model.Model, roundTime time.Duration) error {
 	data, err := os.ReadFile(filepath.FromSlash(conversations))
@@ -125,8 +92,8 @@ func (f *figures) short(m *model.Model, roundTime time.Duration) error {
 	if err := json.Unmarshal(data, &bodies); err != nil {
 		return err
 	}
-	rendered, began := 0, spent()
-	for rendered == 0 || spent()-began < roundTime {
+	rendered, began := 0, clock.Spent()
+	for rendered == 0 || clock.Spent()-began < roundTime {
 		for _, body := range bodies {
 			if _, _, err := m.Render(body, chat.VLLM, time.Time{}); err != nil {
 				return err
@@ -134,7 +101,7 @@ func (f *figures) short(m *model.Model, roundTime time.Duration) error {
 		}
 		rendered += len(bodies)
 	}
-	f.Short = float64(rendered) / (spent() - began).Seconds()
+	f.Short = float64(rendered) / (clock.Spent() - began).Seconds()
 	return nil
 }
 
@@ -189,12 +156,12 @@ func message(r *rand.Rand, turn int) string {
 // median runs f for a while, some times at least.
 func median(roundTime time.Duration, f func() error) (time.Duration, error) {
 	var all []time.Duration
-	for began := spent(); len(all) < 20 || spent()-began < roundTime; {
-		before := spent()
+	for began := clock.Spent(); len(all) < 20 || clock.Spent()-began < roundTime; {
+		before := clock.Spent()
 		if err := f(); err != nil {
 			return 0, err
 		}
-		all = append(all, spent()-before)
+		all = append(all, clock.Spent()-before)
 	}
 	slices.Sort(all)
 	return all[len(all)/2], nil

@@ -9,10 +9,8 @@
 package main
 
 import (
-	"encoding/json"
 	"flag"
 	"fmt"
-	"os"
 	"runtime"
 	"time"
 
@@ -57,6 +55,9 @@ type figures struct {
 	Prompt          time.Duration // keys: of one prompt of promptTokens
 }
 
+// Kind is the kind of its row.
+func (f figures) Kind() string { return f.Row.Kind }
+
 func rows(scale float64) []row {
 	blocks := int(warmBlocks * scale)
 	var all []row
@@ -91,36 +92,14 @@ var batchSizes = []int{8, 64, 512}
 func main() {
 	// The one row that needs the heap's profile has every allocation recorded; the others are spared the samples.
 	runtime.MemProfileRate = 0
-	var write, one string
-	var scale float64
-	var roundTime time.Duration
-	flag.StringVar(&write, "write", "", "page whose measured part is replaced")
-	flag.StringVar(&one, "row", "", "measure one row, given as JSON, and print its figures as JSON")
-	flag.Float64Var(&scale, "scale", 1, "share of the blocks")
-	flag.DurationVar(&roundTime, "round-time", time.Second, "length of one measurement")
-	flag.Parse()
-	err := func() error {
-		if one != "" {
-			return measureOne(one, roundTime)
-		}
-		return measureAll(write, scale, roundTime)
-	}()
-	if err != nil {
-		fmt.Fprintln(os.Stderr, "bench events:", err)
-		os.Exit(1)
-	}
-}
-
-func measureOne(text string, roundTime time.Duration) error {
-	var r row
-	if err := json.Unmarshal([]byte(text), &r); err != nil {
-		return fmt.Errorf("--row: %w", err)
-	}
-	f, err := measure(r, roundTime)
-	if err != nil {
-		return err
-	}
-	return json.NewEncoder(os.Stdout).Encode(f)
+	scale := flag.Float64("scale", 1, "share of the blocks")
+	roundTime := page.RoundTime()
+	page.Program[row, figures]{
+		Name: "events", Command: command, Flag: "row",
+		Rows:     func() []row { return rows(*scale) },
+		Measure:  func(r row) (figures, error) { return measure(r, *roundTime) },
+		Markdown: markdown,
+	}.Main()
 }
 
 func measure(r row, roundTime time.Duration) (figures, error) {
@@ -144,12 +123,4 @@ func measure(r row, roundTime time.Duration) (figures, error) {
 		return figures{}, fmt.Errorf("%s: %w", r.Kind, err)
 	}
 	return f, nil
-}
-
-func measureAll(write string, scale float64, roundTime time.Duration) error {
-	all, err := page.MeasureEach[row, figures]("--row", rows(scale), "--round-time", roundTime.String())
-	if err != nil {
-		return err
-	}
-	return page.Publish(write, command, markdown(all))
 }

@@ -3,7 +3,6 @@ package main
 import (
 	"fmt"
 	"strings"
-	"time"
 
 	"github.com/routerfleet/routerfleet/router/index"
 	"github.com/routerfleet/routerfleet/test/bench/page"
@@ -17,31 +16,15 @@ const keyMapTarget = 24.0 // bytes a (rank, block)
 func markdown(all []figures) string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "Machine: %s.\n\n", page.Machine())
-	reportDecoding(&b, of(all, kindDecode))
-	reportApplies(&b, of(all, kindApply))
-	for _, f := range of(all, kindKeyMap) {
+	reportDecoding(&b, page.Of(all, kindDecode))
+	reportApplies(&b, page.Of(all, kindApply))
+	for _, f := range page.Of(all, kindKeyMap) {
 		fmt.Fprintf(&b, "\nThe tokens scheme's map from engine hashes to keys takes **%.1f bytes** a (rank, block) at %.1f M of them on %d ranks, %.1f at the worst point of growth (target: at most %.0f, %s).\n",
-			f.BytesABlock.End, float64(f.Row.Blocks)/1e6, applyRanks, f.BytesABlock.Worst, keyMapTarget, verdict(f.BytesABlock.Worst <= keyMapTarget))
+			f.BytesABlock.End, float64(f.Row.Blocks)/1e6, applyRanks, f.BytesABlock.Worst, keyMapTarget, page.Verdict(f.BytesABlock.Worst <= keyMapTarget))
 	}
-	reportPipeline(&b, of(all, kindPipeline))
-	reportKeys(&b, of(all, kindKeys))
+	reportPipeline(&b, page.Of(all, kindPipeline))
+	reportKeys(&b, page.Of(all, kindKeys))
 	return b.String()
-}
-
-func of(all []figures, kind string) (out []figures) {
-	for _, f := range all {
-		if f.Row.Kind == kind {
-			out = append(out, f)
-		}
-	}
-	return out
-}
-
-func verdict(met bool) string {
-	if met {
-		return "met"
-	}
-	return "missed"
 }
 
 func reportDecoding(b *strings.Builder, rows []figures) {
@@ -110,7 +93,7 @@ func reportKeys(b *strings.Builder, rows []figures) {
 	fmt.Fprintf(b, "\nA request's block keys, one goroutine, a prompt of %d tokens:\n\n", promptTokens)
 	b.WriteString("| scheme | tokens a block | tokens | the prompt |\n|---|---|---|---|\n")
 	for _, f := range rows {
-		fmt.Fprintf(b, "| %s | %d | %.0f M/s | %.0f us |\n", f.Row.Scheme, f.Row.BlockSize,
-			promptTokens/f.Prompt.Seconds()/1e6, float64(f.Prompt)/float64(time.Microsecond))
+		fmt.Fprintf(b, "| %s | %d | %.0f M/s | %s |\n", f.Row.Scheme, f.Row.BlockSize,
+			promptTokens/f.Prompt.Seconds()/1e6, page.Micros(f.Prompt))
 	}
 }

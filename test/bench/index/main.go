@@ -9,10 +9,8 @@
 package main
 
 import (
-	"encoding/json"
 	"flag"
 	"fmt"
-	"os"
 	"slices"
 	"strings"
 	"time"
@@ -36,44 +34,22 @@ var shapes = []shape{
 }
 
 func main() {
-	var write, one string
-	var scale float64
-	var roundTime time.Duration
-	flag.StringVar(&write, "write", "", "page whose measured part is replaced")
-	flag.StringVar(&one, "shape", "", "measure one shape, given as JSON, and print its figures as JSON")
-	flag.Float64Var(&scale, "scale", 1, "share of the blocks")
-	flag.DurationVar(&roundTime, "round-time", time.Second, "length of one measurement")
-	flag.Parse()
-	err := func() error {
-		if one != "" {
-			return measureOne(one, roundTime)
-		}
-		return measureAll(write, scale, roundTime)
-	}()
-	if err != nil {
-		fmt.Fprintln(os.Stderr, "bench index:", err)
-		os.Exit(1)
-	}
+	scale := flag.Float64("scale", 1, "share of the blocks")
+	roundTime := page.RoundTime()
+	page.Program[shape, figures]{
+		Name: "index", Command: command, Flag: "shape",
+		Rows:     func() []shape { return scaled(*scale) },
+		Measure:  func(s shape) (figures, error) { return measure(s, *roundTime), nil },
+		Markdown: markdown,
+	}.Main()
 }
 
-func measureOne(text string, roundTime time.Duration) error {
-	var s shape
-	if err := json.Unmarshal([]byte(text), &s); err != nil {
-		return fmt.Errorf("--shape: %w", err)
-	}
-	return json.NewEncoder(os.Stdout).Encode(measure(s, roundTime))
-}
-
-func measureAll(write string, scale float64, roundTime time.Duration) error {
+func scaled(scale float64) []shape {
 	rows := slices.Clone(shapes)
 	for i := range rows {
 		rows[i].Sessions = max(8, int(float64(rows[i].Sessions)*scale))
 	}
-	all, err := page.MeasureEach[shape, figures]("--shape", rows, "--round-time", roundTime.String())
-	if err != nil {
-		return err
-	}
-	return page.Publish(write, command, markdown(all))
+	return rows
 }
 
 func markdown(rows []figures) string {

@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"strings"
 	"time"
+
+	"github.com/routerfleet/routerfleet/test/bench/page"
 )
 
 // The targets of the page, for the row with most blocks and, of walks, for the one of 64 ranks with fewest.
@@ -38,11 +40,7 @@ func targets(rows []figures) string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "\nAgainst the targets, at %.1f M blocks on %d ranks:\n\n| what | measured | target | |\n|---|---|---|---|\n", millions(largest.Blocks), largest.Shape.Ranks)
 	line := func(what, measured, target string, met bool) {
-		verdict := "met"
-		if !met {
-			verdict = "missed"
-		}
-		fmt.Fprintf(&b, "| %s | %s | %s | %s |\n", what, measured, target, verdict)
+		fmt.Fprintf(&b, "| %s | %s | %s | %s |\n", what, measured, target, page.Verdict(met))
 	}
 	jump := largest.JumpBeside
 	line("jump beside a writer", fmt.Sprintf("%.0f k/s", jump.PerSecond/1e3), fmt.Sprintf("%.0f k/s", targetJump/1e3), jump.PerSecond >= targetJump)

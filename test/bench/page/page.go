@@ -1,4 +1,4 @@
-// Package page writes what benchmark programs measured into the part of a document that is theirs.
+// Package page runs the rows of benchmark programs and writes what they measured into the part of a document that is theirs.
 package page
 
 import (

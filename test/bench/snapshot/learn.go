@@ -7,18 +7,18 @@ import (
 	"io"
 	"runtime"
 	"runtime/debug"
-	"syscall"
 	"time"
 
 	"github.com/routerfleet/routerfleet/router/index"
 	"github.com/routerfleet/routerfleet/router/snapshot"
+	"github.com/routerfleet/routerfleet/test/bench/clock"
 )
 
 // chunksAhead are read while others are restored, as the coordinator reads ahead of the pump.
 const chunksAhead = 8
 
 // learnFrom fetches twice: into an index, and for nothing.
-func learnFrom(s shape, url string) (*learnt, error) {
+func learnFrom(s shape, url string) (figures, error) {
 	debug.SetGCPercent(gcPercent)
 	client := snapshot.NewClient(snapshot.ClientOptions{Keys: keys})
 	want := snapshot.Want{Local: []snapshot.LocalSection{{Key: s.section()}}}
@@ -26,29 +26,30 @@ func learnFrom(s shape, url string) (*learnt, error) {
 		want.Local[0].Ranks = append(want.Local[0].Ranks, snapshot.LocalRank{Rank: s.rank(i), Worker: s.worker(i)})
 	}
 	peer := snapshot.Peer{Name: "teacher", URL: url}
-	l := &learnt{}
+	var f figures
+	l := &f.Learnt
 	x := index.New(index.Options{})
-	cpu := processor()
+	cpu := clock.Spent()
 	began := time.Now()
 	err := fetch(client, peer, want, func() { l.Table = time.Since(began) }, func(v *snapshot.Vetted) error { return graft(x, v) })
 	if err != nil {
-		return nil, err
+		return f, err
 	}
-	l.Ready, l.CPU = time.Since(began), processor()-cpu
+	l.Ready, l.CPU = time.Since(began), clock.Spent()-cpu
 	l.Blocks, l.Peak = x.Stats().Nodes, resident("VmHWM")
 	if l.Blocks != s.blocks() {
-		return nil, fmt.Errorf("%d blocks arrived, want %d", l.Blocks, s.blocks())
+		return f, fmt.Errorf("%d blocks arrived, want %d", l.Blocks, s.blocks())
 	}
 	began = time.Now()
 	want.MaxAge = time.Hour
 	if err := fetch(client, peer, want, func() {}, func(v *snapshot.Vetted) error { return each(v, func(*snapshot.Chunk) {}) }); err != nil {
-		return nil, err
+		return f, err
 	}
 	l.Read = time.Since(began)
 	debug.FreeOSMemory()
 	l.End = resident("VmRSS")
 	runtime.KeepAlive(x)
-	return l, nil
+	return f, nil
 }
 
 func fetch(c *snapshot.Client, p snapshot.Peer, w snapshot.Want, table func(), section func(*snapshot.Vetted) error) error {
@@ -124,13 +125,4 @@ func graft(x *index.Index, v *snapshot.Vetted) error {
 	}
 	re.Commit()
 	return nil
-}
-
-// processor is the processor time this process has used.
-func processor() time.Duration {
-	var u syscall.Rusage
-	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &u); err != nil {
-		return 0
-	}
-	return time.Duration(u.Utime.Nano() + u.Stime.Nano())
 }

@@ -9,10 +9,9 @@
 package main
 
 import (
-	"encoding/json"
+	"errors"
 	"flag"
 	"fmt"
-	"os"
 	"strings"
 	"time"
 
@@ -33,7 +32,7 @@ type shape struct {
 // blocks is how many an index of the shape has.
 func (s shape) blocks() int { return systemPrompts*systemBlocks + s.Sessions*sessionBlocks }
 
-// figures are what a row measured.
+// figures are what a row measured; the learner's process fills in Learnt alone.
 type figures struct {
 	Shape  shape
 	Bytes  int64 // of the body
@@ -53,51 +52,33 @@ type learnt struct {
 }
 
 func main() {
-	var write, one, learn string
-	var large bool
-	flag.StringVar(&write, "write", "", "page whose measured part is replaced")
-	flag.StringVar(&one, "shape", "", "measure one shape, given as JSON, and print its figures as JSON")
-	flag.StringVar(&learn, "learn", "", "fetch from this URL, with --shape, and print what it took as JSON")
-	flag.BoolVar(&large, "large", false, "measure 8 million blocks, too: takes some 3 GB of memory")
-	flag.Parse()
-	err := func() error {
-		switch {
-		case learn != "":
-			return print(one, func(s shape) (any, error) { return learnFrom(s, learn) })
-		case one != "":
-			return print(one, func(s shape) (any, error) { return teach(s) })
-		default:
-			return measureAll(write, large)
-		}
-	}()
-	if err != nil {
-		fmt.Fprintln(os.Stderr, "bench snapshot:", err)
-		os.Exit(1)
-	}
+	learn := flag.String("learn", "", "fetch from this URL, with --shape, and print what it took as JSON")
+	large := flag.Bool("large", false, "measure 8 million blocks, too: takes some 3 GB of memory")
+	page.Program[shape, figures]{
+		Name: "snapshot", Command: command, Flag: "shape",
+		Prepare: func() error {
+			if *learn != "" {
+				return errors.New("--learn fetches one shape: give it with --shape")
+			}
+			return nil
+		},
+		Rows: func() []shape { return shapes(*large) },
+		Measure: func(s shape) (figures, error) {
+			if *learn != "" {
+				return learnFrom(s, *learn)
+			}
+			return teach(s)
+		},
+		Markdown: markdown,
+	}.Main()
 }
 
-func print(text string, f func(shape) (any, error)) error {
-	var s shape
-	if err := json.Unmarshal([]byte(text), &s); err != nil {
-		return fmt.Errorf("--shape: %w", err)
-	}
-	got, err := f(s)
-	if err != nil {
-		return err
-	}
-	return json.NewEncoder(os.Stdout).Encode(got)
-}
-
-func measureAll(write string, large bool) error {
+func shapes(large bool) []shape {
 	rows := []shape{{index.SchemeSGLang, 64, 5_000}, {index.SchemeTokens, 64, 5_000}}
 	if large {
 		rows = append(rows, shape{index.SchemeSGLang, 64, 40_000}, shape{index.SchemeSGLang, 1000, 40_000}, shape{index.SchemeTokens, 64, 40_000})
 	}
-	all, err := page.MeasureEach[shape, figures]("--shape", rows)
-	if err != nil {
-		return err
-	}
-	return page.Publish(write, command, markdown(all))
+	return rows
 }
 
 func markdown(rows []figures) string {

@@ -19,6 +19,7 @@ import (
 	"github.com/routerfleet/routerfleet/router/cursor"
 	"github.com/routerfleet/routerfleet/router/index"
 	"github.com/routerfleet/routerfleet/router/snapshot"
+	"github.com/routerfleet/routerfleet/test/bench/clock"
 )
 
 const (
@@ -157,16 +158,17 @@ func (s *source) Hashes(ctx context.Context, _ snapshot.SectionKey, rank index.R
 }
 
 // teach serves an index to a learner in another process.
-func teach(s shape) (*figures, error) {
+func teach(s shape) (figures, error) {
 	debug.SetGCPercent(gcPercent)
+	f := figures{Shape: s}
 	src, err := newSource(s)
 	if err != nil {
-		return nil, err
+		return f, err
 	}
 	debug.FreeOSMemory()
-	f := &figures{Shape: s, IndexBytes: resident("VmRSS")}
+	f.IndexBytes = resident("VmRSS")
 	if err := forgetPeak(); err != nil {
-		return nil, err
+		return f, err
 	}
 	handler := snapshot.NewHandler(src, snapshot.Options{Keys: keys})
 	defer handler.Close()
@@ -174,28 +176,31 @@ func teach(s shape) (*figures, error) {
 	server := &http.Server{Handler: handler, ReadHeaderTimeout: time.Minute}
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
-		return nil, err
+		return f, err
 	}
 	go func() { _ = server.Serve(&counting{l, &sent}) }()
 	defer server.Close()
 	self, err := os.Executable()
 	if err != nil {
-		return nil, err
+		return f, err
 	}
 	text, err := json.Marshal(s)
 	if err != nil {
-		return nil, err
+		return f, err
 	}
 	c := exec.Command(self, "--learn", "http://"+l.Addr().String(), "--shape", string(text))
 	c.Stderr = os.Stderr
-	cpu := processor()
+	cpu := clock.Spent()
 	out, err := c.Output()
 	if err != nil {
-		return nil, fmt.Errorf("the learner: %w", err)
+		return f, fmt.Errorf("the learner: %w", err)
 	}
-	f.CPU = processor() - cpu
+	f.CPU = clock.Spent() - cpu
 	f.TeacherPeak, f.Bytes = resident("VmHWM"), sent.Load()/2 // the learner reads it twice
-	return f, json.Unmarshal(out, &f.Learnt)
+	var theirs figures
+	err = json.Unmarshal(out, &theirs)
+	f.Learnt = theirs.Learnt
+	return f, err
 }
 
 // counting counts what a server sends.

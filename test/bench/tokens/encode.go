@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/routerfleet/routerfleet/router/tokens/bpe"
+	"github.com/routerfleet/routerfleet/test/bench/clock"
 )
 
 // load measures reading the file and what stays of it.
@@ -21,12 +22,12 @@ func (f *figures) load(m model) error {
 	}
 	f.FileBytes = info.Size()
 	before := heap()
-	began := spent()
+	began := clock.Spent()
 	tok, err := m.load(bpe.Options{WordCacheBytes: -1, MessageCacheBytes: -1})
 	if err != nil {
 		return err
 	}
-	f.Load = spent() - began
+	f.Load = clock.Spent() - began
 	f.Resident = heap() - before
 	runtime.KeepAlive(tok)
 	return nil
@@ -94,8 +95,8 @@ func (f *figures) encode(m model, roundTime time.Duration) error {
 // rate encodes the texts once, or until the time is over.
 func (e *encoding) rate(tok *bpe.Tokenizer, texts []string, roundTime time.Duration) (float64, error) {
 	runtime.GC()
-	tokens, began := 0, spent()
-	for tokens == 0 || spent()-began < roundTime {
+	tokens, began := 0, clock.Spent()
+	for tokens == 0 || clock.Spent()-began < roundTime {
 		n, err := encodeAll(tok, texts)
 		if err != nil {
 			return 0, err
@@ -105,7 +106,7 @@ func (e *encoding) rate(tok *bpe.Tokenizer, texts []string, roundTime time.Durat
 		}
 		tokens += n
 	}
-	return float64(tokens) / (spent() - began).Seconds(), nil
+	return float64(tokens) / (clock.Spent() - began).Seconds(), nil
 }
 
 var room []uint32

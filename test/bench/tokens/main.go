@@ -10,10 +10,7 @@ package main
 
 import (
 	"context"
-	"encoding/json"
-	"flag"
 	"fmt"
-	"os"
 	"runtime"
 	"time"
 
@@ -48,6 +45,9 @@ type figures struct {
 	Encode              encoding      // encode
 	Prompt              prompt        // prompt
 }
+
+// Kind is the kind of its row.
+func (f figures) Kind() string { return f.Row.Kind }
 
 // model is a tokenizer with the way its chats are written.
 type model struct{ name, file, turn, end string }
@@ -100,35 +100,20 @@ func rows() (all []row) {
 }
 
 func main() {
-	var write, one string
-	var roundTime time.Duration
-	flag.StringVar(&write, "write", "", "page whose measured part is replaced")
-	flag.StringVar(&one, "row", "", "measure one row, given as JSON, and print its figures as JSON")
-	flag.DurationVar(&roundTime, "round-time", time.Second, "length of one measurement")
-	flag.Parse()
-	err := func() error {
-		if one != "" {
-			return measureOne(one, roundTime)
-		}
-		return measureAll(write, roundTime)
-	}()
-	if err != nil {
-		fmt.Fprintln(os.Stderr, "bench tokens:", err)
-		os.Exit(1)
-	}
-}
-
-func measureOne(text string, roundTime time.Duration) error {
-	runtime.GOMAXPROCS(1)
-	var r row
-	if err := json.Unmarshal([]byte(text), &r); err != nil {
-		return fmt.Errorf("--row: %w", err)
-	}
-	f, err := measure(r, roundTime)
-	if err != nil {
-		return err
-	}
-	return json.NewEncoder(os.Stdout).Encode(f)
+	roundTime := page.RoundTime()
+	page.Program[row, figures]{
+		Name: "tokens", Command: command, Flag: "row",
+		Prepare: func() error { // once, and before a clock runs
+			_, err := npm.Install(context.Background())
+			return err
+		},
+		Rows: rows,
+		Measure: func(r row) (figures, error) {
+			runtime.GOMAXPROCS(1)
+			return measure(r, *roundTime)
+		},
+		Markdown: markdown,
+	}.Main()
 }
 
 func measure(r row, roundTime time.Duration) (figures, error) {
@@ -151,15 +136,4 @@ func measure(r row, roundTime time.Duration) (figures, error) {
 		return figures{}, fmt.Errorf("%s of %s: %w", r.Kind, r.Model, err)
 	}
 	return f, nil
-}
-
-func measureAll(write string, roundTime time.Duration) error {
-	if _, err := npm.Install(context.Background()); err != nil { // once, and before a clock runs
-		return err
-	}
-	all, err := page.MeasureEach[row, figures]("--row", rows(), "--round-time", roundTime.String())
-	if err != nil {
-		return err
-	}
-	return page.Publish(write, command, markdown(all))
 }

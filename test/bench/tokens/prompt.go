@@ -14,6 +14,7 @@ import (
 	"github.com/routerfleet/routerfleet/router/tokens"
 	"github.com/routerfleet/routerfleet/router/tokens/bpe"
 	"github.com/routerfleet/routerfleet/router/workers"
+	"github.com/routerfleet/routerfleet/test/bench/clock"
 )
 
 const (
@@ -193,13 +194,13 @@ func times(chats []string, roundTime time.Duration, steps []func(string) error) 
 	var all []time.Duration
 	var total time.Duration
 	for n := 0; len(all) == 0 || total < roundTime; n++ {
-		began := spent()
+		began := clock.Spent()
 		for _, step := range steps {
 			if err := step(chats[n%len(chats)]); err != nil {
 				return quantiles{}, err
 			}
 		}
-		if took := spent() - began; n > 0 {
+		if took := clock.Spent() - began; n > 0 {
 			all, total = append(all, took), total+took
 		}
 	}
