@@ -61,9 +61,11 @@ type BootstrapSpec struct {
 }
 
 // UpstreamPeersSpec names routers of another kind by their Service.
+//
+// +kubebuilder:validation:XValidation:rule="has(self.serviceName)",message="upstreamPeers needs serviceName"
 type UpstreamPeersSpec struct {
-	// serviceName is their Service, in the fleet's namespace.
-	// +required
+	// serviceName is their Service, in the fleet's namespace. Without it nobody is asked.
+	// +optional
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=63
 	ServiceName string `json:"serviceName,omitempty"`

@@ -7,7 +7,7 @@ package v1alpha1
 //
 // UpstreamPeersSpec names routers of another kind by their Service.
 type UpstreamPeersSpecApplyConfiguration struct {
-	// serviceName is their Service, in the fleet's namespace.
+	// serviceName is their Service, in the fleet's namespace. Without it nobody is asked.
 	ServiceName *string `json:"serviceName,omitempty"`
 	// portName is the name of its port.
 	PortName *string `json:"portName,omitempty"`
