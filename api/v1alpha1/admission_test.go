@@ -228,7 +228,7 @@ func TestReplayMayBeOnEitherSideOfTheEvents(t *testing.T) {
 }
 
 func TestEveryRuleAcceptsOneSideOfItsBorderAndRejectsTheOther(t *testing.T) {
-	for _, r := range append(rules, modelRules...) {
+	for _, r := range slices.Concat(rules, modelRules, bootstrapRules) {
 		t.Run(r.message, func(t *testing.T) {
 			good := minimal("rule")
 			r.accept(good)
@@ -248,7 +248,7 @@ func TestEveryRuleAcceptsOneSideOfItsBorderAndRejectsTheOther(t *testing.T) {
 func TestEveryRuleOfTheSchemaIsInTheTable(t *testing.T) {
 	var missing []string
 	eachRule(readCRD(t).Spec.Versions[0].Schema.OpenAPIV3Schema, func(v apiextensionsv1.ValidationRule) {
-		if !slices.ContainsFunc(append(rules, modelRules...), func(r rule) bool { return strings.HasPrefix(v.Message, r.message) }) {
+		if !slices.ContainsFunc(slices.Concat(rules, modelRules, bootstrapRules), func(r rule) bool { return strings.HasPrefix(v.Message, r.message) }) {
 			missing = append(missing, v.Message)
 		}
 	})
