@@ -17,21 +17,23 @@ import (
 // chunksAhead are read while others are restored, as the coordinator reads ahead of the pump.
 const chunksAhead = 8
 
-// learnFrom fetches twice: into an index, and for nothing.
+// learnFrom fetches twice: into an index, and for nothing. One of several learners leaves the second out, which would
+// hold up the others.
 func learnFrom(s shape, url string) (figures, error) {
 	debug.SetGCPercent(gcPercent)
-	client := snapshot.NewClient(snapshot.ClientOptions{Keys: keys})
-	want := snapshot.Want{Local: []snapshot.LocalSection{{Key: s.section()}}}
+	client := s.Way.client()
+	want := snapshot.Want{MaxAge: s.Way.maxAge(), Local: []snapshot.LocalSection{{Key: s.section()}}}
 	for i := range s.Ranks {
 		want.Local[0].Ranks = append(want.Local[0].Ranks, snapshot.LocalRank{Rank: s.rank(i), Worker: s.worker(i)})
 	}
-	peer := snapshot.Peer{Name: "teacher", URL: url}
+	peer := snapshot.Peer{Name: "teacher", URL: url, Upstream: s.Way.Format == 1}
 	var f figures
 	l := &f.Learnt
 	x := index.New(index.Options{})
 	cpu := clock.Spent()
 	began := time.Now()
-	err := fetch(client, peer, want, func() { l.Table = time.Since(began) }, func(v *snapshot.Vetted) error { return graft(x, v) })
+	l.Began = began
+	err := fetch(client, peer, want, func(busy int) { l.Table, l.Busy = time.Since(began), busy }, func(v *snapshot.Vetted) error { return graft(x, v) })
 	if err != nil {
 		return f, err
 	}
@@ -40,25 +42,27 @@ func learnFrom(s shape, url string) (figures, error) {
 	if l.Blocks != s.blocks() {
 		return f, fmt.Errorf("%d blocks arrived, want %d", l.Blocks, s.blocks())
 	}
-	began = time.Now()
-	want.MaxAge = time.Hour
-	if err := fetch(client, peer, want, func() {}, func(v *snapshot.Vetted) error { return each(v, func(*snapshot.Chunk) {}) }); err != nil {
-		return f, err
+	if s.Way.learners() == 1 {
+		began = time.Now()
+		want.MaxAge = time.Hour
+		if err := fetch(client, peer, want, func(int) {}, func(v *snapshot.Vetted) error { return each(v, func(*snapshot.Chunk) {}) }); err != nil {
+			return f, err
+		}
+		l.Read = time.Since(began)
 	}
-	l.Read = time.Since(began)
 	debug.FreeOSMemory()
 	l.End = resident("VmRSS")
 	runtime.KeepAlive(x)
 	return f, nil
 }
 
-func fetch(c *snapshot.Client, p snapshot.Peer, w snapshot.Want, table func(), section func(*snapshot.Vetted) error) error {
-	body, err := c.Fetch(context.Background(), p, w)
+func fetch(c *snapshot.Client, p snapshot.Peer, w snapshot.Want, table func(busy int), section func(*snapshot.Vetted) error) error {
+	body, busy, err := ask(c, p, w)
 	if err != nil {
 		return err
 	}
 	defer body.Close()
-	table()
+	table(busy)
 	for {
 		v, err := body.Next(context.Background())
 		if errors.Is(err, io.EOF) {

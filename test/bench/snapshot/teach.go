@@ -2,13 +2,11 @@ package main
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
 	"math/rand/v2"
 	"net"
 	"net/http"
 	"os"
-	"os/exec"
 	"runtime/debug"
 	"strconv"
 	"strings"
@@ -157,7 +155,7 @@ func (s *source) Hashes(ctx context.Context, _ snapshot.SectionKey, rank index.R
 	return emit(rows, nil)
 }
 
-// teach serves an index to a learner in another process.
+// teach serves an index to learners, each in another process.
 func teach(s shape) (figures, error) {
 	debug.SetGCPercent(gcPercent)
 	f := figures{Shape: s}
@@ -180,27 +178,16 @@ func teach(s shape) (figures, error) {
 	}
 	go func() { _ = server.Serve(&counting{l, &sent}) }()
 	defer server.Close()
-	self, err := os.Executable()
-	if err != nil {
-		return f, err
-	}
-	text, err := json.Marshal(s)
-	if err != nil {
-		return f, err
-	}
-	c := exec.Command(self, "--learn", "http://"+l.Addr().String(), "--shape", string(text))
-	c.Stderr = os.Stderr
 	cpu := clock.Spent()
-	out, err := c.Output()
+	all, err := learnAtOnce(s, "http://"+l.Addr().String())
 	if err != nil {
-		return f, fmt.Errorf("the learner: %w", err)
+		return f, err
 	}
 	f.CPU = clock.Spent() - cpu
-	f.TeacherPeak, f.Bytes = resident("VmHWM"), sent.Load()/2 // the learner reads it twice
-	var theirs figures
-	err = json.Unmarshal(out, &theirs)
-	f.Learnt = theirs.Learnt
-	return f, err
+	bodies := int64(max(2, len(all))) // one learner reads it twice
+	f.TeacherPeak, f.Bytes = resident("VmHWM"), sent.Load()/bodies
+	f.Learnt = together(all)
+	return f, nil
 }
 
 // counting counts what a server sends.
