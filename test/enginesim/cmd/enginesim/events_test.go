@@ -128,6 +128,11 @@ func TestTheProgramPublishesOnItsPorts(t *testing.T) {
 		t.Fatal(err)
 	}
 	_ = res.Body.Close()
+	// A request's last step is published after its answer; a rank answers for its state after that.
+	if res, err = client.Get("http://" + at(p[0]) + "/control/state"); err != nil {
+		t.Fatal(err)
+	}
+	_ = res.Body.Close()
 	got := kvevents.Replay(t.Context(), kvevents.ReplayOptions{Address: at(p[2])})
 	if !got.Covers(0) || len(got.Batches[0].Events) == 0 {
 		t.Errorf("replay: %v, %v", got.Ending, got.Err)
