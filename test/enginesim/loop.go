@@ -44,18 +44,22 @@ func (l *loop) run(ctx context.Context) {
 	}
 }
 
+// perform tells of a step's blocks before anybody hears of its answers, so that whoever has an answer finds what it left in
+// the events published so far.
 func (l *loop) perform(effects []effect) {
 	for _, e := range effects {
+		if e, ok := e.(changed); ok && l.observer != nil {
+			l.observer.Observe(e.step)
+		}
+	}
+	for _, e := range effects {
 		switch e := e.(type) {
+		case changed: // told already
 		case progressed:
 			e.seq.stream.progress(e.at, e.cached, e.produced)
 		case ended:
 			l.load.Add(-1)
 			e.seq.stream.end(e.seq.cached, e.err)
-		case changed:
-			if l.observer != nil {
-				l.observer.Observe(e.step)
-			}
 		case cleared:
 			e.reply <- e.done // buffered by the asker
 		case restarted:
