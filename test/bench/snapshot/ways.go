@@ -88,7 +88,7 @@ func ask(c *snapshot.Client, p snapshot.Peer, w snapshot.Want) (body *snapshot.B
 		if !ok || no.Code != snapshot.CodeBusy {
 			return body, busy, err
 		}
-		time.Sleep(no.RetryAfter)
+		<-time.After(no.RetryAfter)
 	}
 }
 
