@@ -3,7 +3,6 @@ package ingest
 import (
 	"time"
 
-	"github.com/routerfleet/routerfleet/router/cursor"
 	"github.com/routerfleet/routerfleet/router/kvevents"
 )
 
@@ -68,23 +67,7 @@ func (s *rankState) beginRepair(why string) {
 
 // holdInGap takes a batch while others are missing.
 func (s *rankState) holdInGap(b *kvevents.Batch, tight bool) {
-	switch at := s.placeHeld(b); {
-	case at == cursor.PlaceDuplicate:
-		s.tally.Duplicates++
-		s.discard(b)
-	case at == cursor.PlaceRestart:
-		s.restart(HowRegress, b)
-	case at == cursor.PlaceStale && !s.pardoned:
-		s.discard(b)
-		s.hangUp(howStale)
-		s.pardoned = true
-	case tight || s.held.full(b):
-		s.tally.Overflows++
-		s.goOver(howOverflow.String())
-		s.batch(b, false)
-	default:
-		s.held.add(b)
-	}
+	s.holdBack(b, tight, func() { s.goOver(howOverflow.String()) })
 }
 
 // repairAnswer takes the engine's answer.

@@ -336,6 +336,14 @@ func clears(b *kvevents.Batch) bool {
 
 // wait takes a batch while continuity is being asked. A restart shows itself all the same.
 func (s *rankState) wait(b *kvevents.Batch, tight bool) {
+	if s.holdBack(b, tight, func() { s.endProof(howOverflow) }) {
+		s.nothingMissed()
+	}
+}
+
+// holdBack keeps a batch until something is decided, and tells whether it did: a batch that shows a restart, is known
+// already or is stale is dealt with at once. Without room, giveUp decides, and the batch is taken by what is left.
+func (s *rankState) holdBack(b *kvevents.Batch, tight bool, giveUp func()) (kept bool) {
 	switch at := s.placeHeld(b); {
 	case at == cursor.PlaceDuplicate:
 		s.tally.Duplicates++
@@ -348,12 +356,13 @@ func (s *rankState) wait(b *kvevents.Batch, tight bool) {
 		s.pardoned = true
 	case tight || s.held.full(b):
 		s.tally.Overflows++
-		s.endProof(howOverflow)
+		giveUp()
 		s.batch(b, false)
 	default:
 		s.held.add(b)
-		s.nothingMissed()
+		return true
 	}
+	return false
 }
 
 // placeHeld gives where a batch lies to the cursor and to the last batch that is held.
